@@ -24,7 +24,8 @@ SCAN = [sys.executable, "-m", "zombiescope", "scan", "--json"]
 @contextmanager
 def zombies(count: int) -> Iterator[None]:
     run = runs.begin(None)
-    runs.guarded(run, lambda: runs.make_zombies(run, "tmpfs", count, lambda _: None))
+    with runs.guarded(run):
+        runs.make_zombies(run, "tmpfs", count, lambda _: None)
     run.end()
     try:
         yield

@@ -14,7 +14,8 @@ BUDGET_SECONDS = 60.0
 
 def main() -> int:
     run = runs.begin(None)
-    truth = runs.guarded(run, lambda: runs.make_zombies(run, "tmpfs", COUNT, lambda _: None))
+    with runs.guarded(run):
+        truth = runs.make_zombies(run, "tmpfs", COUNT, lambda _: None)
     run.end()
     start = time.monotonic()
     (cleaned_run,), _ = runs.clean(run.name)

@@ -25,21 +25,18 @@ def best(neighbour: Neighbour) -> Pace:
 def measure(where: str, count: int) -> tuple[Pace, Pace]:
     """Before and beside the zombies, which lie below the slice `where`; the neighbour is in the shared one."""
     run = runs.begin(None)
-
-    def work() -> tuple[Pace, Pace]:
-        folder = disk_folder(run.name)
-        run.journal.intend("folder", path=folder)
-        make_run_folder(folder)
-        shared = f"{run.subtree}/{SHARED}"
-        run.hierarchy.make_parents(shared)
-        neighbour = Neighbour(run.hierarchy, shared, f"{folder}/neighbour", max(os.sched_getaffinity(0)))
-        neighbour.prepare()
-        before = best(neighbour)
-        runs.make_zombies(RunBelow(run, f"{run.subtree}/{where}"), "tmpfs", count, lambda _: None)
-        return before, best(neighbour)
-
     try:
-        return runs.guarded(run, work)
+        with runs.guarded(run):
+            folder = disk_folder(run.name)
+            run.journal.intend("folder", path=folder)
+            make_run_folder(folder)
+            shared = f"{run.subtree}/{SHARED}"
+            run.hierarchy.make_parents(shared)
+            neighbour = Neighbour(run.hierarchy, shared, f"{folder}/neighbour", max(os.sched_getaffinity(0)))
+            neighbour.prepare()
+            before = best(neighbour)
+            runs.make_zombies(RunBelow(run, f"{run.subtree}/{where}"), "tmpfs", count, lambda _: None)
+            return before, best(neighbour)
     finally:
         run.end()
         runs.clean(run.name)

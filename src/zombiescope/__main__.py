@@ -18,7 +18,9 @@ def main() -> None:
         )
         sys.exit(3)
     heard = signal.getsignal(signal.SIGINT)
-    if heard is signal.default_int_handler:  # nothing has begun: Ctrl-C ends it, without a traceback of what was being loaded
+    if (
+        heard is signal.default_int_handler
+    ):  # nothing has begun: Ctrl-C ends it, without a traceback of what was being loaded
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     gc.disable()  # as `run` does, and before the modules that it needs
     from zombiescope.cli.main import run  # noqa: PLC0415 (only where it can be read)

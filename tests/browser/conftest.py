@@ -16,7 +16,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-from zombiescope.web.page import PageLooks, PageServer
+from zombiescope.web.site import PageLooks, PageServer
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 REQUIRED = "browser" in os.environ.get("ZOMBIESCOPE_REQUIRE", "").split(",")

@@ -62,8 +62,7 @@ from zombiescope.profiler.formats.capture_file import encode as encode_capture
 from zombiescope.profiler.perf.importing import import_perf
 from zombiescope.profiler.stacks.capture import Clock
 from zombiescope.remedies.planner import propose
-from zombiescope.web.page import PageServer
-from zombiescope.web.site import Site, laid_out
+from zombiescope.web.site import PageServer, Site, laid_out
 from zombiescope.web.standing import Standing
 
 NOW = 1_700_000_000.0

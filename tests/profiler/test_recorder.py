@@ -17,7 +17,7 @@ from zombiescope.profiler.files import recorder, rolling, sources, store
 from zombiescope.profiler.files.recorder import Recording
 from zombiescope.profiler.files.rolling import Order
 from zombiescope.profiler.files.sources import GROWING, IsOver
-from zombiescope.profiler.stacks.coverage import Reason
+from zombiescope.profiler.stacks.about import Reason
 
 
 class Clock:

@@ -20,8 +20,8 @@ from zombiescope.profiler.files.ring import Bounds, Now, cover, held, keep_ring,
 from zombiescope.profiler.files.summing import Summing
 from zombiescope.profiler.formats.capture_file import encode
 from zombiescope.profiler.perf.importing import import_perf
+from zombiescope.profiler.stacks.about import Reason
 from zombiescope.profiler.stacks.capture import Clock
-from zombiescope.profiler.stacks.coverage import Reason
 from zombiescope.web.captures import listed, marks
 
 CAPTURE = import_perf(memoryview(bytearray(small_capture().pipe())), TOOLS, "test")

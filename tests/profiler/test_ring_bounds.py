@@ -20,7 +20,7 @@ from zombiescope.profiler.files.ring import held, look_at
 from zombiescope.profiler.files.rolling import Order
 from zombiescope.profiler.files.sources import IsOver, PerfSource
 from zombiescope.profiler.formats.capture_file import encode
-from zombiescope.profiler.stacks.coverage import Reason
+from zombiescope.profiler.stacks.about import Reason
 
 PADDING = record(82, 0, bytes(60_000))
 """Nobody looks into it."""

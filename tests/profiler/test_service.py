@@ -22,7 +22,7 @@ from zombiescope.profiler.files.rolling import Order
 from zombiescope.profiler.files.service import Cost, Service, room_for_others, take_folder
 from zombiescope.profiler.files.sources import GROWING, IsOver
 from zombiescope.profiler.perf.importing import import_perf
-from zombiescope.profiler.stacks.coverage import Reason
+from zombiescope.profiler.stacks.about import Reason
 
 FIRST = int(import_perf(memoryview(bytearray(small_capture().pipe())), TOOLS, "test").time[0])
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from zombiescope.profiler.stacks.stretches import Seen, best_stretch, busiest, usual_cores, usual_stretches
+from zombiescope.profiler.stacks.searching import Seen, best_stretch, busiest, usual_cores, usual_stretches
 
 RATE = 50.0
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from zombiescope.agent.state import Judged, State
 from zombiescope.config import Config, listen_address
-from zombiescope.errors import UsageError
+from zombiescope.errors import UsageError, reason_of
 from zombiescope.facts.metric_names import MetricKind
 from zombiescope.host.own_folder import guarded_folder
 from zombiescope.host.whole_file import write_whole_in
@@ -35,8 +35,7 @@ def open_door(config: Config, selector: selectors.BaseSelector, answer: Answerin
         listening = open_listening(address)
     except OSError as error:
         what = f"cannot listen on {config.text('listen')}"
-        why = (error.strerror or str(error)).lower()
-        raise UsageError(what, why, "--listen 127.0.0.1:0 takes any free port") from error
+        raise UsageError(what, reason_of(error), "--listen 127.0.0.1:0 takes any free port") from error
     return Server(listening, selector, answer, guards)
 
 
@@ -144,7 +143,7 @@ def write_textfile(path: str, body: bytes) -> str | None:
         with guarded_folder(where) as folder:
             write_whole_in(folder, name, [body], mode=_MODE, sync=False)
     except OSError as error:
-        return (error.strerror or str(error)).lower()
+        return reason_of(error)
     return None
 
 

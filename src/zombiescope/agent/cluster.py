@@ -22,7 +22,7 @@ from zombiescope.diagnosis.engine import CONDITION as CONDITION_TYPE
 from zombiescope.diagnosis.engine import Condition, ConditionStatus, HeldCondition
 from zombiescope.errors import UsageError
 from zombiescope.facts.gap import Gap
-from zombiescope.host.children import ShortLived
+from zombiescope.host.children import ShortLived, Tended
 from zombiescope.presenters.document import rfc3339
 
 COMPONENT = "zombiescope"
@@ -84,8 +84,7 @@ class Teller:
         """Where our condition stands now, or may stand."""
         self._event: Condition | None = None
         """One that is still to be sent."""
-        self._child: ShortLived | None = None
-        self._child_until = 0.0
+        self._child: Tended | None = None
         self._sent: Condition | None = None
         self._failures = 0
         self._not_before = 0.0
@@ -103,8 +102,8 @@ class Teller:
         self.due = 0.0 if settings else math.inf
 
     def run(self, now: float) -> None:
-        if self._child and now > self._child_until:
-            self._ended(kill=True)
+        if self._child:
+            self._child.drop_late(now)
         if now < self.due or self._settings is None:
             return
         settings = self._settings
@@ -121,27 +120,23 @@ class Teller:
     def _begin(self, settings: Settings, condition: Condition, *, is_new: bool) -> None:
         event = self._event
         try:
-            self._child = ShortLived(lambda: _speak(settings, condition, event, is_new=is_new))
+            self._child = Tended(
+                self._selector,
+                lambda: _speak(settings, condition, event, is_new=is_new),
+                self._clock() + _CHILD_SECONDS,
+                self._ended,
+            )
         except OSError as error:
             self._failed(f"no process could be started: {error.strerror}")
             return
         self._sent = condition
         if CONDITION in settings.words:
             self._published = settings
-        self._child_until = self._clock() + _CHILD_SECONDS
-        self._selector.register(self._child.descriptor, selectors.EVENT_READ, lambda _: self._spoke())
 
-    def _spoke(self) -> None:
-        if self._child and self._child.collect():
-            self._ended(kill=False)
-
-    def _ended(self, *, kill: bool) -> None:
-        child, self._child = self._child, None
-        assert child is not None
-        self._selector.unregister(child.descriptor)
-        said = child.end(kill=kill)
-        if kill or not said:
-            self._failed("the API server was too slow" if kill else "the process that spoke ended without an answer")
+    def _ended(self, said: bytearray | None, _: float, is_late: bool) -> None:
+        self._child = None
+        if not said:
+            self._failed("the API server was too slow" if is_late else "the process that spoke ended without an answer")
             return
         outcome = json.loads(said)
         assert self._settings is not None
@@ -177,8 +172,7 @@ class Teller:
 
     def _stop_child(self) -> None:
         if self._child:
-            self._selector.unregister(self._child.descriptor)
-            self._child.end(kill=True)
+            self._child.stop()
             self._child = None
 
     def _withdraw(self) -> None:

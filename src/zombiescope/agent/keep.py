@@ -11,7 +11,7 @@ from contextlib import suppress
 from zombiescope.analysis.day import Day
 from zombiescope.analysis.pod_owner import VERSION, PodBook, later_version
 from zombiescope.config import Config
-from zombiescope.errors import unknown_format
+from zombiescope.errors import reason_of, unknown_format
 from zombiescope.facts.gap import Gap
 from zombiescope.history.log import POD_FILE, read_pod_file, write_pod_file
 from zombiescope.history.store import Store
@@ -99,7 +99,7 @@ class Keeper:
             self._pods_kept = book.version
             self._pods_trouble = None if self._pods_trouble is None else ""
         except OSError as error:
-            self._pods_trouble = f"{POD_FILE}: {(error.strerror or str(error)).lower()}"
+            self._pods_trouble = f"{POD_FILE}: {reason_of(error)}"
 
     def close(self) -> None:
         if self._store is not None:

@@ -31,33 +31,13 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import FINDING_SEVERITY
 from zombiescope.facts.lifecycle import Counts
 from zombiescope.facts.names import shown
-from zombiescope.host.children import KeptChild, ShortLived
+from zombiescope.host.children import KeptChild, Tended
 from zombiescope.watching.catalogue import PROBES
 from zombiescope.watching.cgroups import Follower, heavy_of, look_heavily, walk, walked_of
 from zombiescope.web.server import Server
 from zombiescope.web.site import Site
 
 MOST_SECONDS = 120.0
-
-
-class Child:
-    """`descriptor` becomes readable when there is something to `collect`."""
-
-    def __init__(self, name: str, work: Callable[[], Any]) -> None:
-        self.name = name
-        self._child = ShortLived(lambda: json.dumps(work()).encode())
-        self.descriptor, self.collect = self._child.descriptor, self._child.collect
-
-    def end(self, *, kill: bool = False) -> list[Any] | str:
-        """The outcome, or why there is none."""
-        said = self._child.end(kill=kill)
-        if kill:
-            return f"it took longer than {MOST_SECONDS:.0f} s and was stopped"
-        try:
-            outcome = json.loads(said or b"")
-        except ValueError:
-            return "the process that looked ended without an answer"
-        return outcome if isinstance(outcome, list) else "the process that looked gave no answer"
 
 
 GROWTH_SECONDS = 30.0
@@ -86,8 +66,7 @@ class Agent:
         self._probing = Probing(follower.host, PROBES, self._take_reading, say)
         self.state.watched = (self._probing,)
         self._teller = Teller(self._told(config), self._selector, self.state.condition, partial(self._lasts, CLUSTER))
-        self._child: Child | None = None
-        self._child_until = 0.0
+        self._child: Tended | None = None
         self._counted: dict[str, Counts] = {}
         self._present: dict[str, str] = {}
         """Findings, and how severe each is."""
@@ -142,8 +121,8 @@ class Agent:
         self._probing.run(now)
         if not self._is_ending:
             self._teller.run(now)
-        if self._child and now > self._child_until:
-            self._child_ended(kill=True)
+        if self._child:
+            self._child.drop_late(now)
         if self._server:
             self._server.drop_late(now)
             self._site.drop_late(now)
@@ -249,26 +228,20 @@ class Agent:
         return self._child is None
 
     def _begin(self, name: str, work: Callable[[], Any]) -> None:
+        until = time.monotonic() + MOST_SECONDS
         try:
-            self._child = Child(name, work)
+            self._child = Tended(
+                self._selector, lambda: json.dumps(work()).encode(), until, partial(self._child_ended, name)
+            )
         except OSError as error:
             self.state.fail(name, f"no process could be started: {error.strerror}")
-            return
-        self._child_until = time.monotonic() + MOST_SECONDS
-        self._selector.register(self._child.descriptor, selectors.EVENT_READ, lambda _: self._child_spoke())
 
-    def _child_spoke(self) -> None:
-        if self._child and self._child.collect():
-            self._child_ended(kill=False)
-
-    def _child_ended(self, *, kill: bool) -> None:
-        child, self._child = self._child, None
-        assert child is not None
-        self._selector.unregister(child.descriptor)
-        outcome = child.end(kill=kill)
+    def _child_ended(self, name: str, said: bytearray | None, _: float, is_late: bool) -> None:
+        self._child = None
+        outcome = _outcome(said, is_late=is_late)
         if isinstance(outcome, str):
-            self.state.fail(child.name, outcome)
-        elif child.name == "walk":
+            self.state.fail(name, outcome)
+        elif name == "walk":
             self.state.take_walk(walked_of(outcome), self._counted)
         else:
             heavy = heavy_of(outcome)
@@ -343,7 +316,7 @@ class Agent:
         self._notifier.say("STOPPING=1")
         self._teller.close()
         if self._child:
-            self._child_ended(kill=True)
+            self._child.stop()
         if self._recorder:
             self._recorder.close()
         self._keeper.happened("agent-ended", "asked to")
@@ -357,6 +330,17 @@ class Agent:
         signal.set_wakeup_fd(-1)
         os.close(signals)
         self._selector.close()
+
+
+def _outcome(said: bytearray | None, *, is_late: bool) -> list[Any] | str:
+    """What a child found, or why there is nothing."""
+    if is_late:
+        return f"it took longer than {MOST_SECONDS:.0f} s and was stopped"
+    try:
+        outcome = json.loads(said or b"")
+    except ValueError:
+        return "the process that looked ended without an answer"
+    return outcome if isinstance(outcome, list) else "the process that looked gave no answer"
 
 
 def say(text: str) -> None:

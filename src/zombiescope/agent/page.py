@@ -11,7 +11,6 @@ import json
 import os
 import selectors
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from zombiescope import __version__
 from zombiescope.agent.keep import Keeper
@@ -19,13 +18,12 @@ from zombiescope.agent.state import State
 from zombiescope.config import Config
 from zombiescope.diagnosis.case import Case
 from zombiescope.facts.gap import Gap
-from zombiescope.presenters.document import render_gaps, render_page_host
+from zombiescope.presenters.document import Json, render_gaps, render_page_host
 from zombiescope.web.http import Response, etag_of, packed
 from zombiescope.web.server import Apart
 from zombiescope.web.site import VIEWS, Kept, Pace, Shelf
 from zombiescope.web.standing import Remembered, memory_of, question
 
-Json = dict[str, Any]
 PACE = Pace(60.0, 0.001)
 _LOOK_SECONDS = 1.0
 _POLL_SECONDS = 5

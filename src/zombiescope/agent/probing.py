@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from zombiescope.diagnosis.case import Case
-from zombiescope.errors import ZombiescopeError
+from zombiescope.errors import ZombiescopeError, reason_of
 from zombiescope.facts.agent import ProbeRun, Reading
 from zombiescope.facts.gap import Gap
 from zombiescope.host.access import Host
@@ -134,7 +134,7 @@ class Probing(Filling):
         except ZombiescopeError as error:
             found = Gap(probe.name, f"{error.what}: {error.why}", error.hint)
         except OSError as error:
-            found = Gap(probe.name, (error.strerror or str(error)).lower())
+            found = Gap(probe.name, reason_of(error))
         except Exception as error:  # noqa: BLE001 (a probe that fails must not end the agent)
             found = self._bug(probe.name, error)
         return Reading(gap=found) if isinstance(found, Gap) else found

@@ -18,6 +18,7 @@ import click
 
 from zombiescope import __version__
 from zombiescope.cli.answer import Answer, JsonAnswer, Next, PlainAnswer, TextAnswer, standard_output
+from zombiescope.cli.options import Late
 from zombiescope.cli.progress import tell
 from zombiescope.errors import EXIT_BUG, EXIT_FINE, EXIT_INTERRUPTED, ObservationError, ZombiescopeError, reason_of
 from zombiescope.facts.names import quiet_lines
@@ -62,18 +63,13 @@ _CANNOT_WRITE = (errno.ENOSPC, errno.EIO, errno.EBADF, errno.EFBIG, errno.EDQUOT
 _OWN_FLAGS = ("--help", "-h", "--version", "--debug")
 
 
-class _Commands(click.Group):
-    """Loads a command from `cli/commands/` when it is asked for; flags alone mean the default command."""
+class _Commands(Late):
+    """From `cli/commands/`; flags alone mean the default command."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        del ctx
-        return list(COMMANDS)
+    about = COMMANDS
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        del ctx
-        if cmd_name not in COMMANDS:
-            return None
-        module = cmd_name.replace("-", "_")
+    def load(self, name: str) -> click.Command:
+        module = name.replace("-", "_")
         command = getattr(import_module(f"zombiescope.cli.commands.{module}"), module)
         if not gc.isenabled():  # what was loaded stays, and is not looked through again and again
             gc.freeze()
@@ -91,11 +87,6 @@ class _Commands(click.Group):
             hint = f" Did you mean {near[0]!r}?" if near else ""
             ctx.fail(f"No such command {args[0]!r}.{hint}")
         return super().resolve_command(ctx, args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        del ctx
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         own = [argument for argument in args if argument in _OWN_FLAGS] if args and args[0] in _OWN_FLAGS else []

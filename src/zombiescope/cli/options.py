@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from functools import reduce
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
@@ -35,32 +36,24 @@ root_option = click.option(
 )
 
 
-def with_options(command: Decorated, options: Sequence[Decorated]) -> Decorated:
-    """In the order in which the help shows them."""
-    for option in reversed(options):
-        command = option(command)
-    return command
+def together(*options: Decorated) -> Decorated:
+    """Several options as one, in the order in which the help shows them."""
+    return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
 
 
-def asking_options(command: Decorated) -> Decorated:
-    """Who may be asked about pods besides: nobody, unless it is switched on."""
-    return with_options(
-        command,
-        (
-            click.option(
-                "--cri-socket",
-                metavar="PATH",
-                help="Ask the container runtime why containers ended, at its socket, such as "
-                "/run/containerd/containerd.sock.",
-            ),
-            click.option(
-                "--kube-api",
-                is_flag=True,
-                help="Ask the cluster's API server who owns the pods and why containers ended. Off unless given.",
-            ),
-        ),
-    )
-
+asking_options = together(
+    click.option(
+        "--cri-socket",
+        metavar="PATH",
+        help="Ask the container runtime why containers ended, at its socket, such as /run/containerd/containerd.sock.",
+    ),
+    click.option(
+        "--kube-api",
+        is_flag=True,
+        help="Ask the cluster's API server who owns the pods and why containers ended. Off unless given.",
+    ),
+)
+"""Who may be asked about pods besides: nobody, unless it is switched on."""
 
 manifests_option = click.option(
     "--manifests",
@@ -84,6 +77,28 @@ def listen_option(port: int) -> Callable[[Decorated], Decorated]:
 def examples(*lines: str) -> str:
     """The end of a help: what to type."""
     return "\b\nExamples:\n" + "".join(f"  {line}\n" for line in lines)
+
+
+class Late(click.Group):
+    """Each command is loaded when it is asked for, and listed without being loaded: `about` says what it does."""
+
+    about: ClassVar[dict[str, str]]
+
+    def load(self, name: str) -> click.Command:
+        raise NotImplementedError
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return list(self.about)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        del ctx
+        return self.load(cmd_name) if cmd_name in self.about else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl(list(self.about.items()))
 
 
 class Listed(click.Group):
@@ -121,25 +136,16 @@ WATCHING = "watching services and zombies"
 THEN = "looking at each zombie, choosing steps"
 
 
-def scope_options(command: Decorated) -> Decorated:
-    """Which zombies a plan is about."""
-    return with_options(
-        command,
-        (
-            click.option("--maker", metavar="GLOB", help="Only zombies of makers that match, such as 'unit:ecs*'."),
-            click.option(
-                "--below",
-                metavar="PATH",
-                help="Only zombies whose nearest live parent is this cgroup or lies below it.",
-            ),
-            click.option(
-                "--zombie",
-                type=click.IntRange(min=0),
-                metavar="ID",
-                help="Only this one, by its id in autopsy or on the page.",
-            ),
-        ),
-    )
+scope_options = together(
+    click.option("--maker", metavar="GLOB", help="Only zombies of makers that match, such as 'unit:ecs*'."),
+    click.option(
+        "--below", metavar="PATH", help="Only zombies whose nearest live parent is this cgroup or lies below it."
+    ),
+    click.option(
+        "--zombie", type=click.IntRange(min=0), metavar="ID", help="Only this one, by its id in autopsy or on the page."
+    ),
+)
+"""Which zombies a plan is about."""
 
 
 def scope_of(maker: str | None, below: str | None, zombie: int | None = None) -> Scope:

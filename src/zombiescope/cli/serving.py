@@ -14,7 +14,7 @@ from zombiescope.cli.progress import tell
 from zombiescope.config import listen_address
 from zombiescope.errors import UsageError
 from zombiescope.web.guards import read_token
-from zombiescope.web.page import PageLooks, PageServer
+from zombiescope.web.site import PageLooks, PageServer
 
 
 def serve_page(

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from typing import NamedTuple
 
-from zombiescope.errors import KEPT_BY_NEWER, ObservationError
+from zombiescope.errors import KEPT_BY_NEWER, ObservationError, reason_of
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import Happening, Sample
 from zombiescope.facts.names import shown
@@ -54,8 +54,7 @@ def require_history(folder: bytes) -> None:
     try:
         is_kept = has_history(folder)
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        raise ObservationError(what, why, "run as root, or as the agent's user") from error
+        raise ObservationError(what, reason_of(error), "run as root, or as the agent's user") from error
     if not is_kept:
         why = "there is no history in it" if os.path.isdir(folder) else "there is no such folder"
         raise ObservationError(what, why, "zombiescope agent --state DIR keeps one")
@@ -121,7 +120,7 @@ def _logged(where: str, gaps: list[Gap]) -> list[Sample | Happening]:
     try:
         records, damaged = read_log(os.path.join(where, LOG))
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
+        why = reason_of(error)
         gaps.append(Gap("series", f"{LOG}: {why}", _REFUSED))
         return []
     if damaged:

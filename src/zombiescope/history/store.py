@@ -13,6 +13,7 @@ import sqlite3
 from collections import deque
 from contextlib import closing, suppress
 
+from zombiescope.errors import reason_of
 from zombiescope.facts.history import Happening, Sample, Trouble
 from zombiescope.history.chunks import Chunks
 from zombiescope.history.database import JOURNALS
@@ -93,7 +94,7 @@ class Store:
                 return
             self._log.append(list(self._waiting))
         except OSError as error:
-            self._writing = Trouble(f"cannot write {LOG} in {self.folder}", (error.strerror or str(error)).lower())
+            self._writing = Trouble(f"cannot write {LOG} in {self.folder}", reason_of(error))
             return
         self._waiting.clear()
         self._writing = None

@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import os
 import resource
+import selectors
 import shutil
 import signal
 import subprocess
@@ -102,6 +103,45 @@ class ShortLived:
         _, status = os.waitpid(self.process, 0)
         said, self._said = self._said, bytearray()
         return said if status == 0 and len(said) <= self._most else None
+
+
+class Tended:
+    """A short-lived child that a loop tends: `ended` is told what it said (None where it failed), when, and whether that was too
+    late; nothing of one that is stopped."""
+
+    def __init__(
+        self,
+        selector: selectors.BaseSelector,
+        work: Callable[[], bytes],
+        until: float,
+        ended: Callable[[bytearray | None, float, bool], None],
+        *,
+        memory: int | None = None,
+        most: int = _MOST_BYTES,
+    ) -> None:
+        self._selector, self._until, self._ended = selector, until, ended
+        self._child = ShortLived(work, memory, most)
+        self._is_over = False
+        selector.register(self._child.descriptor, selectors.EVENT_READ, self._spoke)
+
+    def _spoke(self, now: float) -> None:
+        if not self._is_over and self._child.collect():
+            self._ended(self._let_go(kill=False), now, False)
+
+    def drop_late(self, now: float) -> None:
+        if now > self._until:
+            self.cut_off(now)
+
+    def cut_off(self, now: float) -> None:
+        self._ended(self._let_go(kill=True), now, True)
+
+    def stop(self) -> None:
+        self._let_go(kill=True)
+
+    def _let_go(self, *, kill: bool) -> bytearray | None:
+        self._is_over = True
+        self._selector.unregister(self._child.descriptor)
+        return self._child.hand_over(kill=kill)
 
 
 def _work(work: Callable[[], bytes], writing: int, memory: int | None, parent: int) -> None:

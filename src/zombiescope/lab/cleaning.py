@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from zombiescope.errors import ActionFailedError, ObservationError
@@ -25,7 +24,7 @@ from zombiescope.lab import processes as units
 from zombiescope.lab.hierarchy import MemoryHierarchy, find_hierarchy, reclaim
 from zombiescope.lab.pins import references
 from zombiescope.lab.pins.files import sync_filesystem, sync_filesystem_of
-from zombiescope.lab.places import LAB, is_run_name
+from zombiescope.lab.places import LAB, has_swap, is_run_name
 from zombiescope.lab.processes import LabProcess, boot_id, end_processes, find_ours, in_child, is_named_ours, start_time
 from zombiescope.lab.truth import dead_below, entries, kept_truth, take_over
 
@@ -76,7 +75,7 @@ def push_out(hierarchy: MemoryHierarchy, subtree: str, attempt: int) -> None:
         return
     sync_filesystem("/")
     charge_elsewhere(hierarchy, subtree)
-    if _has_swap():
+    if has_swap():
         drain_swap()
 
 
@@ -102,13 +101,6 @@ def _charge_on(hierarchy: MemoryHierarchy, subtree: str, cpu: int) -> None:
     os.waitpid(in_child(hop_and_charge), 0)
     for path in paths:
         hierarchy.remove(path)
-
-
-def _has_swap() -> bool:
-    try:
-        return len(Path("/proc/swaps").read_text().splitlines()) > 1
-    except OSError:
-        return False
 
 
 RELEASE_SECONDS = 8.0

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zombiescope.errors import ActionFailedError, ObservationError
-from zombiescope.lab.places import LAB, STATE_ROOTS, make_private, refusal, why_foreign
+from zombiescope.lab.places import LAB, STATE_ROOTS, make_private, refusal, text_of, why_foreign
 from zombiescope.lab.processes import boot_id
 
 BUSY_SECONDS = 5.0
@@ -115,10 +115,7 @@ class MemoryHierarchy:
         yield path
 
     def processes(self, path: str) -> list[int]:
-        try:
-            return [int(line) for line in Path(self.file(path, "cgroup.procs")).read_text().split()]
-        except OSError:
-            return []
+        return [int(line) for line in text_of(self.file(path, "cgroup.procs")).split()]
 
 
 def reclaim(folder: str) -> None:
@@ -183,10 +180,7 @@ def _mounts() -> str:
 
 
 def _lists_memory(path: str) -> bool:
-    try:
-        return "memory" in Path(path).read_text().split()
-    except OSError:
-        return False
+    return "memory" in text_of(path).split()
 
 
 def _unescaped(field: str) -> str:

@@ -78,6 +78,18 @@ def refusal(what: str, error: OSError, *, undone: bool = False) -> ZombiescopeEr
     return ActionFailedError(what, why, hint)
 
 
+def text_of(path: str) -> str:
+    """What a file of the kernel says; empty where it cannot be read."""
+    try:
+        return Path(path).read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def has_swap() -> bool:
+    return len(text_of("/proc/swaps").splitlines()) > 1
+
+
 def require_root() -> None:
     if os.geteuid() != 0:
         raise ObservationError(

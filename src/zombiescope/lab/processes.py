@@ -22,7 +22,7 @@ from pathlib import Path
 
 from zombiescope.errors import ActionFailedError, ObservationError
 from zombiescope.host.own_folder import is_own_file
-from zombiescope.lab.places import LAB, is_run_name
+from zombiescope.lab.places import LAB, is_run_name, text_of
 
 FOLDER = "/run/systemd/system"
 _DROP_INS = ("/etc/systemd/system", "/run/systemd/system", "/run/systemd/transient", "/run/systemd/system.control")
@@ -135,6 +135,7 @@ def remove_units(run: str) -> None:
 
 
 _PR_SET_PDEATHSIG = 1
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _DELETED = " (deleted)"
 
 
@@ -170,20 +171,13 @@ def in_child(work: Callable[[], bool | None]) -> int:
 
 def start_time(pid: int) -> int | None:
     """When it started, in clock ticks since boot: with the process id, a name no other process can have. None: it ended."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except OSError:
-        return None
-    fields = text.rpartition(")")[2].split()
-    return None if fields[0] in "ZX" else int(fields[19])
+    fields = text_of(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    return None if not fields or fields[0] in "ZX" else int(fields[19])
 
 
 def boot_id() -> str:
     """Start times begin anew with each boot."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""
+    return text_of(BOOT_ID).strip()
 
 
 def find_ours(roots: tuple[str, ...], run: str | None = None) -> list[LabProcess]:

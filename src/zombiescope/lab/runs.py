@@ -10,9 +10,9 @@ import re
 import secrets
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
 
 from zombiescope.errors import ActionFailedError, ActionUndoneError, ObservationError, UsageError, ZombiescopeError
 from zombiescope.facts.gap import Gap
@@ -30,7 +30,6 @@ from zombiescope.lab.truth import Made, RunJournal, Truth, dead_count, open_jour
 SETTLE_SECONDS = 3.0
 ORDINARY_DEATH_SECONDS = 1.0
 Advance = Callable[[int], None]
-Outcome = TypeVar("Outcome")
 
 
 @dataclass(slots=True)
@@ -77,10 +76,11 @@ def begin(name: str | None) -> Run:
     return begun
 
 
-def guarded(run: Run, work: Callable[[], Outcome]) -> Outcome:
+@contextmanager
+def guarded(run: Run) -> Iterator[None]:
     """Whatever goes wrong, or whoever interrupts, what the run made is removed."""
     try:
-        return work()
+        yield
     except (ZombiescopeError, OSError) as error:
         known = error if isinstance(error, ZombiescopeError) else refusal("cannot go on with the lab run", error)
         raise _after_undo(run, known) from error

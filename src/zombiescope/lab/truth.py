@@ -27,8 +27,8 @@ from zombiescope.facts.names import shown
 from zombiescope.host.own_folder import open_own_file
 from zombiescope.host.whole_file import sync_folder
 from zombiescope.lab.hierarchy import MemoryHierarchy
-from zombiescope.lab.places import FORMER_ROOTS, STATE_ROOTS, own_run, state_folder
-from zombiescope.lab.processes import boot_id, mark_self, start_time
+from zombiescope.lab.places import FORMER_ROOTS, STATE_ROOTS, own_run, state_folder, text_of
+from zombiescope.lab.processes import BOOT_ID, boot_id, mark_self, start_time
 
 JOURNAL = "journal.jsonl"
 LOCK = "lock"
@@ -194,7 +194,7 @@ def _zombies(truth: Truth) -> int:
 def stamp(gaps: Sequence[Gap] = ()) -> dict[str, Any]:
     """The beginning of every document of the lab: when, where, and what could not be told."""
     now = datetime.now(UTC)
-    told = {"boot_id": _line(_BOOT_ID), "uptime_seconds": _uptime()}
+    told = {"boot_id": boot_id() or None, "uptime_seconds": _uptime()}
     unread = [Gap(f"host.{name}", f"{_PLACES[name]} cannot be read") for name, value in told.items() if value is None]
     return {
         "schema": SCHEMA,
@@ -208,21 +208,13 @@ def stamp(gaps: Sequence[Gap] = ()) -> dict[str, Any]:
     }
 
 
-_BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _UPTIME = "/proc/uptime"
-_PLACES = {"boot_id": _BOOT_ID, "uptime_seconds": _UPTIME}
-
-
-def _line(path: str) -> str | None:
-    try:
-        return Path(path).read_text().strip()
-    except OSError:
-        return None
+_PLACES = {"boot_id": BOOT_ID, "uptime_seconds": _UPTIME}
 
 
 def _uptime() -> float | None:
-    line = _line(_UPTIME)
-    return float(line.split()[0]) if line else None
+    words = text_of(_UPTIME).split()
+    return float(words[0]) if words else None
 
 
 _V1_KINDS = ("cache", "rss", "swap")
@@ -264,11 +256,7 @@ def dead_below(hierarchy: MemoryHierarchy, path: str) -> str:
 
 
 def _numbers(path: str) -> dict[str, int]:
-    try:
-        lines = Path(path).read_text().splitlines()
-    except OSError:
-        return {}
-    pairs = (line.split() for line in lines)
+    pairs = (line.split() for line in text_of(path).splitlines())
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
 
 

@@ -18,10 +18,22 @@ from zombiescope.profiler.files.summing import Summing, peaks_in
 from zombiescope.profiler.files.symbol_files import map_file
 from zombiescope.profiler.formats.capture_file import read_names
 from zombiescope.profiler.formats.summary_document import Json, figure, read_document, reasons_in
+from zombiescope.profiler.stacks.about import Reason
 from zombiescope.profiler.stacks.capture import BrokenCapture
-from zombiescope.profiler.stacks.coverage import Reason
-from zombiescope.profiler.stacks.searching import Hit, Known, Question, look_for, matches, search, settled
-from zombiescope.profiler.stacks.stretches import Seen, best_stretch, busiest, usual_cores, usual_stretches
+from zombiescope.profiler.stacks.searching import (
+    Hit,
+    Known,
+    Question,
+    Seen,
+    best_stretch,
+    busiest,
+    look_for,
+    matches,
+    search,
+    settled,
+    usual_cores,
+    usual_stretches,
+)
 from zombiescope.profiler.stacks.summary import CauseOf
 
 _LOOKED_INTO = 16

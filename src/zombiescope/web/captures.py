@@ -10,13 +10,13 @@ from typing import Any
 from zombiescope.errors import UsageError
 from zombiescope.host.safe_open import open_regular
 from zombiescope.pipeline import profile_events
+from zombiescope.presenters.document import Json
 from zombiescope.profiler.files.beside import read_beside
 from zombiescope.profiler.files.ring import between
 from zombiescope.profiler.formats.capture_heading import DAMAGE, Span, span_of_file
 from zombiescope.profiler.formats.summary_document import read_document, reasons_in
-from zombiescope.profiler.stacks.coverage import Reason
+from zombiescope.profiler.stacks.about import Reason
 
-Json = dict[str, Any]
 Query = Mapping[str, str]
 QUESTIONS = ("capture", "heatmap", "flame", "moments", "marks")
 MEMORY = 1 << 30

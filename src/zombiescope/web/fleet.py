@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import selectors
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from zombiescope import __version__
 from zombiescope.diagnosis.thresholds import Thresholds
@@ -14,11 +14,11 @@ from zombiescope.errors import ZombiescopeError
 from zombiescope.facts.names import shown_text
 from zombiescope.host.access import Host
 from zombiescope.pipeline import fleet as many
+from zombiescope.presenters.document import Json
 from zombiescope.presenters.fleet_json import NodeLinks, render_cohorts_page, render_fleet_page, worst_of
 from zombiescope.web.server import Apart
 from zombiescope.web.site import Kept, Pace, Shelf, laid_out
 
-Json = dict[str, Any]
 DOCUMENTS = ("fleet", "cohorts")
 _PULL_PACE = Pace(60.0, 0.05)
 _NEVER_AGAIN = Pace(1e9, 1.0)

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import NamedTuple
 
-from zombiescope.errors import UsageError
+from zombiescope.errors import UsageError, reason_of
 from zombiescope.facts.names import shown
 from zombiescope.host.own_folder import guarded_folder
 from zombiescope.host.safe_open import open_regular, why_foreign
@@ -187,7 +187,7 @@ def read_token(path: str, rule: TokenRule = OURS) -> str:
     try:
         descriptor, status = open_regular(path, follow=True)
     except OSError as error:
-        raise UsageError(what, (error.strerror or str(error)).lower(), rule.hint) from error
+        raise UsageError(what, reason_of(error), rule.hint) from error
     with os.fdopen(descriptor, "rb") as file:
         why = why_foreign(status, (0, os.geteuid()), stat.S_IRWXO | stat.S_IWGRP)
         if why:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page as one file that needs no server: its styles, its modules joined into one script, and an island for documents.
 
-The modules are joined as they are, by the few forms of import and export that they keep to: there is no build step.
+The modules are joined as they are, by the few forms of import and export that they keep to: there is no build step. And the
+doctor's answer as such a file, with its documents inside, for a browser that asks nobody.
 """
 
 from __future__ import annotations
@@ -14,6 +15,13 @@ from hashlib import sha256
 from html import escape
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+
+from zombiescope import __version__
+from zombiescope.analysis.day import Day
+from zombiescope.facts.gap import Gap
+from zombiescope.presenters.doctor_report import Report, render_doctor_markdown, render_follows, render_timeline
+from zombiescope.presenters.document import Json, render_page_host
+from zombiescope.presenters.now_json import Now, render_now
 
 STATIC = files("zombiescope.web").joinpath("static")
 ISLAND = '<script type="application/json" id="documents">{}</script>'
@@ -135,3 +143,40 @@ def _wrapped(name: str, text: str) -> str:
 
 def _renamed(names: str, by: str) -> str:
     return ", ".join(part.strip().replace(" as ", by) for part in names.split(",") if part.strip())
+
+
+_API = "/api/v1/"
+_NO_DAY = Gap("numbers[].day", "no history of this host is kept", "zombiescope agent")
+
+
+def doctor_page(report: Report, more: Mapping[str, Json] | None = None, day: Day | Gap = _NO_DAY) -> str:
+    """`more`: further documents, by the last part of their address."""
+    found: dict[str, Json] = {"now": render_now(Now(report.case, report.diagnosis, report.plan, day)), **(more or {})}
+    timeline = report.timeline
+    if timeline is not None:
+        found["events"] = render_timeline(timeline)
+        follows = {"schema": "zombiescope.follows/1", "from": timeline.begin, "to": timeline.end, "gaps": []}
+        found["follows"] = {**follows, "rows": render_follows(report.correlations)}
+    found["page"] = _about(report, list(found))
+    return one_file({_API + name: document for name, document in found.items()}, render_doctor_markdown(report))
+
+
+def _about(report: Report, inside: list[str]) -> Json:
+    snapshot = report.case.last.snapshot
+    views = [name for name in ("now", "zombies", "services", "remedies") if name in inside]
+    return {
+        "schema": "zombiescope.page/1",
+        "mode": "file",
+        "version": __version__,
+        "label": snapshot.source,
+        "host": render_page_host(snapshot.identity, snapshot.hierarchy, snapshot.shape),
+        "at": snapshot.taken_at,
+        "now": snapshot.taken_at,
+        "is_live": False,
+        "poll_seconds": None,
+        "views": [*views[:2], "time", "cores", *views[2:]] if "events" in inside else views,
+        "severity": report.diagnosis.worst,
+        "documents": {},
+        "history": None,
+        "gaps": [],
+    }

@@ -20,7 +20,7 @@ from enum import IntEnum
 from functools import partial
 from typing import NamedTuple
 
-from zombiescope.host.children import ShortLived
+from zombiescope.host.children import Tended
 from zombiescope.web.guards import Guards
 from zombiescope.web.http import PACK_FROM, Exchange, RefusedError, Request, Response, load_h11, packed, plain
 
@@ -107,9 +107,7 @@ class Server:
         self.guards = guards
         self._connections: list[_Connection] = []
         """The oldest first."""
-        self._apart: ShortLived | None = None
-        self._asked: tuple[_Connection, Apart] | None = None
-        self._apart_until = 0.0
+        self._apart: Tended | None = None
         self._line: deque[tuple[_Connection, Apart]] = deque()
         """Who waits for a child; the first first."""
         self.failed, self.last_failure = 0, ""
@@ -123,15 +121,16 @@ class Server:
 
     def close(self) -> None:
         self._line.clear()
-        self._end_apart(0.0, kill=True)
+        if self._apart:
+            self._apart.cut_off(0.0)
         for connection in list(self._connections):
             self._drop(connection)
         self._selector.unregister(self._listening)
         self._listening.close()
 
     def drop_late(self, now: float) -> None:
-        if self._apart and self._apart_until < now:
-            self._end_apart(now, kill=True)
+        if self._apart:
+            self._apart.drop_late(now)
         for connection in [each for each in self._connections if each.deadline < now]:
             self._drop(connection)
 
@@ -276,32 +275,27 @@ class Server:
                 return b""
 
         try:
-            child = ShortLived(work, answer.memory)
+            self._apart = Tended(
+                self._selector,
+                work,
+                now + APART_SECONDS,
+                partial(self._end_apart, connection, answer),
+                memory=answer.memory,
+            )
         except OSError:
             self._reply(connection, _BUSY, now)
-            return
-        self._apart, self._asked, self._apart_until = child, (connection, answer), now + APART_SECONDS
-        self._selector.register(child.descriptor, selectors.EVENT_READ, self._apart_spoke)
 
-    def _apart_spoke(self, now: float) -> None:
-        if self._apart and self._apart.collect():
-            self._end_apart(now, kill=False)
-
-    def _end_apart(self, now: float, *, kill: bool) -> None:
-        child, asked = self._apart, self._asked
-        if child is None or asked is None:
-            return
-        connection, answer = asked
-        self._apart = self._asked = None
-        self._selector.unregister(child.descriptor)
-        said = child.end(kill=kill)
-        if said is None and not kill:
+    def _end_apart(
+        self, connection: _Connection, answer: Apart, said: bytearray | None, now: float, is_late: bool
+    ) -> None:
+        self._apart = None
+        if said is None and not is_late:
             self._count(ChildProcessError("the process that answered ended without a word"))
         if connection in self._connections:
-            self._reply(connection, self._finished(answer, said), now)
+            self._reply(connection, self._finished(answer, bytes(said or b"")), now)
         self._next_in_line(now)
 
-    def _finished(self, answer: Apart, said: bytes | None) -> Response:
+    def _finished(self, answer: Apart, said: bytes) -> Response:
         if not said:
             return _TOO_MUCH
         try:

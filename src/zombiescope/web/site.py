@@ -2,13 +2,16 @@
 """The page and what it asks: one set of addresses, whoever serves them. Reads only; nothing is changed by any of them.
 
 Documents that take much to make are worked out by a short-lived child when somebody asks, and kept packed: never made when nobody
-asks, and made again no sooner than its share of a core allows. Who asks often cannot make the host work.
+asks, and made again no sooner than its share of a core allows. Who asks often cannot make the host work. An agent serves it beside
+its metrics; alone it has the one server in a loop of its own, on an address or a path that only its owner can open.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import selectors
+import sys
 import time
 import zlib
 from bisect import bisect_right
@@ -17,12 +20,13 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any, NamedTuple, Protocol
 
-from zombiescope.errors import ZombiescopeError
-from zombiescope.host.children import ShortLived
-from zombiescope.web.http import Request, Response, etag_of, packed
-from zombiescope.web.server import Apart, apart
+from zombiescope.errors import ObservationError, ZombiescopeError, reason_of
+from zombiescope.host.children import Tended
+from zombiescope.presenters.document import Json
+from zombiescope.web.guards import guards_for, open_listening, remove_path
+from zombiescope.web.http import Request, Response, etag_of, load_h11, packed
+from zombiescope.web.server import Apart, Server, apart
 
-Json = dict[str, Any]
 VIEWS = ("now", "zombies", "time", "cores", "profiles", "services", "remedies")
 HEAVY = ("zombies", "tree", "services", "remedies", "window")
 _API = "/api/v1/"
@@ -205,9 +209,8 @@ class Shelf:
         self._selector, self._make, self._pace = selector, make, pace
         self._kept: dict[str, Kept] = {}
         self._stories: list[tuple[int, bytes]] = []
-        self._child: ShortLived | None = None
-        self._until = self._next = 0.0
-        self._began = 0.0
+        self._child: Tended | None = None
+        self._next = self._began = 0.0
         self.about: dict[str, Any] = {}
         """Of what is kept: when it was made, what it cost, and what its maker added."""
         self.expected_seconds = expected
@@ -229,12 +232,11 @@ class Shelf:
         if self._child is not None or now < self._next:
             return
         try:
-            self._child = ShortLived(self._make, most=_MOST_BYTES)
+            self._child = Tended(self._selector, self._make, now + _MOST_SECONDS, self._ended, most=_MOST_BYTES)
         except OSError as error:
-            self._failed(f"no process could be started: {(error.strerror or str(error)).lower()}")
+            self._failed(f"no process could be started: {reason_of(error)}")
             return
-        self._until, self._began = now + _MOST_SECONDS, now
-        self._selector.register(self._child.descriptor, selectors.EVENT_READ, self._spoke)
+        self._began = now
 
     def get(self, name: str) -> Kept | None:
         return self._kept.get(name)
@@ -248,26 +250,20 @@ class Shelf:
         return next((each for each in found if each["id"] == number), None)
 
     def drop_late(self, now: float) -> None:
-        if self._child is not None and now > self._until:
-            self._end(kill=True)
+        if self._child is not None:
+            self._child.drop_late(now)
 
     def close(self) -> None:
         if self._child is not None:
-            self._end(kill=True)
+            self._child.stop()
+            self._child = None
 
-    def _spoke(self, _: float) -> None:
-        if self._child is not None and self._child.collect():
-            self._end(kill=False)
-
-    def _end(self, *, kill: bool) -> None:
-        child, self._child = self._child, None
-        assert child is not None
-        self._selector.unregister(child.descriptor)
+    def _ended(self, said: bytearray | None, _: float, is_late: bool) -> None:
+        self._child = None
         took = time.monotonic() - self._began
-        said = child.hand_over(kill=kill)
         if said is None:
             self._failed(
-                f"it took longer than {_MOST_SECONDS:.0f} s" if kill else "the process that looked ended early"
+                f"it took longer than {_MOST_SECONDS:.0f} s" if is_late else "the process that looked ended early"
             )
             return
         self._lay_down(said)
@@ -317,3 +313,77 @@ def laid_out(
 
 def failed(error: ZombiescopeError) -> bytes:
     return json.dumps({"why": f"{error.what}: {error.why}"}).encode() + b"\n"
+
+
+Where = tuple[str, int] | str
+"""An address and a port, of which 0 takes any; or a path."""
+
+
+class PageLooks(Protocol):
+    def answer(self, request: Request) -> Response | Apart | None: ...
+    def drop_late(self, now: float) -> None: ...
+    def close(self) -> None: ...
+
+
+class PageServer:
+    """`serve` until `stop`, which another thread or a signal may call, or until an exception."""
+
+    def __init__(
+        self, where: Where, open_site: Callable[[selectors.BaseSelector], PageLooks], *, token: str = ""
+    ) -> None:
+        """`open_site` is given the loop that its children's answers come through. `token`: who does not show it gets no answer."""
+        load_h11("cannot serve a page", "agent")
+        try:
+            listening = open_listening(where)
+        except OSError as error:
+            why = reason_of(error)
+            told = where if isinstance(where, str) else f"port {where[1]}"
+            raise ObservationError(f"cannot serve on {told}", why, "choose another with --listen") from error
+        self._where = where
+        self._selector = selectors.DefaultSelector()
+        self._site = open_site(self._selector)
+        address = "" if isinstance(where, str) else where[0]
+        self._server = Server(listening, self._selector, self._answer, guards_for(address, (), token))
+        self._woken, self._waking = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._selector.register(self._woken, selectors.EVENT_READ, self._end)
+        self._is_ending = False
+        self._told = 0
+
+    @property
+    def address(self) -> str:
+        if isinstance(self._where, str):
+            return f"unix:{self._where}"
+        name = f"[{self._where[0]}]" if ":" in self._where[0] else self._where[0]
+        return f"http://{name}:{self._server.port}/"
+
+    def serve(self) -> None:
+        try:
+            while not self._is_ending:
+                for key, _ in self._selector.select(1.0):
+                    key.data(time.monotonic())
+                now = time.monotonic()
+                self._server.drop_late(now)
+                self._site.drop_late(now)
+                self._tell_failures()
+        finally:
+            self._site.close()
+            self._server.close()
+            if isinstance(self._where, str):
+                remove_path(self._where)
+            self._selector.close()
+            os.close(self._woken)
+
+    def _answer(self, request: Request) -> Response | Apart:
+        return self._site.answer(request) or error_response(404, "there is no such page", "", "/")
+
+    def _tell_failures(self) -> None:
+        """A page that was closed while it was answered is nobody's mistake; this is one of ours."""
+        if self._server.failed > self._told:
+            self._told = self._server.failed
+            sys.stderr.write(f"zombiescope: an answer failed, which is a bug: {self._server.last_failure}\n")
+
+    def stop(self) -> None:
+        os.close(self._waking)
+
+    def _end(self, _: float) -> None:
+        self._is_ending = True

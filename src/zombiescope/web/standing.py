@@ -6,13 +6,13 @@ from __future__ import annotations
 import selectors
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from zombiescope import __version__
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.errors import ObservationError, ZombiescopeError
 from zombiescope.facts.gap import Gap
-from zombiescope.presenters.document import render_page_host
+from zombiescope.presenters.document import Json, render_page_host
 from zombiescope.probes.cgroups import read_memory_hierarchy
 from zombiescope.probes.readers.node import read_identity, read_shape
 from zombiescope.web import captures
@@ -22,7 +22,6 @@ from zombiescope.web.site import VIEWS, Kept, Pace, Shelf, failed, laid_out
 if TYPE_CHECKING:
     from zombiescope.pipeline.page_look import Subject
 
-Json = dict[str, Any]
 Question = Callable[[Mapping[str, str]], Json]
 _CAPTURES = "captures/"
 

@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -242,7 +243,9 @@ def _quiet_lab(monkeypatch: pytest.MonkeyPatch) -> None:
         name="r", end=lambda: None, undo=lambda: Cleaned("r"), journal=SimpleNamespace(keep_truth=lambda _: None)
     )
     monkeypatch.setattr("zombiescope.lab.runs.begin", lambda _: run)
-    monkeypatch.setattr("zombiescope.lab.runs.guarded", lambda *_: truth)
+    monkeypatch.setattr("zombiescope.lab.runs.guarded", lambda _: nullcontext())
+    for name in ("lab.runs.make_zombies", "cli.commands.lab.churn_run", "cli.commands.lab.leak_run"):
+        monkeypatch.setattr(f"zombiescope.{name}", lambda *_: truth)
     monkeypatch.setattr("zombiescope.lab.runs.clean", lambda _: ([Cleaned("r", cgroups=1, files=2)], ""))
     document = {**stamp(), "stages": [{"name": "a", "seconds": 1.0, "told": "b"}]}
     monkeypatch.setattr("zombiescope.cli.commands.lab._here", lambda *_, **__: document)

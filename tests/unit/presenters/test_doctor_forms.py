@@ -27,7 +27,7 @@ from zombiescope.presenters.doctor_report import Report, code, render_doctor_mar
 from zombiescope.presenters.document import null_fields
 from zombiescope.presenters.now_json import render_first
 from zombiescope.remedies.plan import AskHuman, Expected, Plan, Risk, Step, StopUnit, Undo
-from zombiescope.web.report import doctor_page
+from zombiescope.web.one_file import doctor_page
 
 HOSTILE = '</title><script>alert(1)</script>"><img src=x onerror=alert(1)>'
 STOP = Step(

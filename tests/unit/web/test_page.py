@@ -14,8 +14,7 @@ import pytest
 
 from zombiescope.errors import ObservationError
 from zombiescope.web.http import Request, Response
-from zombiescope.web.page import PageServer
-from zombiescope.web.site import answer_static
+from zombiescope.web.site import PageServer, answer_static
 
 
 class Pages:

@@ -137,7 +137,7 @@ def _html(subject: Subject, usual: bytes | None, examined: Examined, report: Rep
     from zombiescope.cli.profiles.carrying import lay_down_captures  # noqa: PLC0415 (each form loads only what it needs)
     from zombiescope.pipeline.carrying import Places, opened_places  # noqa: PLC0415
     from zombiescope.pipeline.page_look import file_documents  # noqa: PLC0415
-    from zombiescope.web.report import doctor_page  # noqa: PLC0415
+    from zombiescope.web.one_file import doctor_page  # noqa: PLC0415
 
     with opened_places(subject.root, Places(subject.state, None), usual, lay_down_captures) as found:
         more, day = file_documents(subject._replace(state=found.state), examined, report.plan)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from zombiescope.cli.answer import Answer, JsonAnswer, Next, PlainAnswer, TextAnswer
-from zombiescope.cli.options import Decorated, config_option, examples, json_option, listen_option, with_options
+from zombiescope.cli.options import config_option, examples, json_option, listen_option, together
 from zombiescope.cli.progress import stage_shown
 from zombiescope.config import read_safely, thresholds_for
 from zombiescope.diagnosis.fleet_health import SICK_BY
@@ -41,23 +41,17 @@ Documents of many nodes, without a server:
 """
 
 
-def _source_options(command: Decorated) -> Decorated:
-    return with_options(
-        command,
-        (
-            click.option("--prometheus", "server", metavar="URL", help="A server with Prometheus' HTTP API."),
-            click.option("--from", "files", metavar="DIR", help="Documents: a folder, a file, Parquet, or - (stdin)."),
-            click.option("--labels", metavar="FILE", help="With --from: a CSV table of nodes (node,zone,image,...)."),
-            click.option("--node-label", metavar="NAME", help="Which label names a node; else the host of `instance`."),
-            click.option(
-                "--info", "information", multiple=True, metavar="SERIES", help="A series that describes nodes."
-            ),
-            click.option("--token-file", metavar="FILE", help="A bearer token for the server."),
-            click.option("--tenant", metavar="NAME", help="X-Scope-OrgID, as Mimir asks for it."),
-            click.option("--ca-file", metavar="FILE", help="Certificates to trust, for https."),
-            click.option("--timeout", type=click.FloatRange(1, 3600), default=60.0, show_default=True, help="Seconds."),
-        ),
-    )
+_source_options = together(
+    click.option("--prometheus", "server", metavar="URL", help="A server with Prometheus' HTTP API."),
+    click.option("--from", "files", metavar="DIR", help="Documents: a folder, a file, Parquet, or - (stdin)."),
+    click.option("--labels", metavar="FILE", help="With --from: a CSV table of nodes (node,zone,image,...)."),
+    click.option("--node-label", metavar="NAME", help="Which label names a node; else the host of `instance`."),
+    click.option("--info", "information", multiple=True, metavar="SERIES", help="A series that describes nodes."),
+    click.option("--token-file", metavar="FILE", help="A bearer token for the server."),
+    click.option("--tenant", metavar="NAME", help="X-Scope-OrgID, as Mimir asks for it."),
+    click.option("--ca-file", metavar="FILE", help="Certificates to trust, for https."),
+    click.option("--timeout", type=click.FloatRange(1, 3600), default=60.0, show_default=True, help="Seconds."),
+)
 
 
 def _source(*, needs_server: bool = False, **asked: Any) -> many.Source:

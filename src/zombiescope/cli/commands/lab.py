@@ -70,12 +70,8 @@ def zombies(*, count: int, kind: str, hold: bool, name: str | None, as_json: boo
     """Make COUNT zombies pinned by KIND and print what was made. They stay until `lab clean`; `lab list` names the kinds."""
     with signals_interrupt():
         run = runs.begin(name)
-
-        def work() -> Truth:
-            with count_shown("making zombies", count) as advance:
-                return runs.make_zombies(run, kind, count, advance)
-
-        truth = runs.guarded(run, work)
+        with runs.guarded(run), count_shown("making zombies", count) as advance:
+            truth = runs.make_zombies(run, kind, count, advance)
         return _finish(run, truth, as_json=as_json, hold=hold)
 
 
@@ -90,12 +86,8 @@ def churn(*, rate: float, seconds: float, name: str | None, as_json: bool) -> An
     """Births and deaths of cgroups that leave nothing behind."""
     with signals_interrupt():
         run = runs.begin(name)
-
-        def work() -> Truth:
-            with window_shown(seconds, "making and removing cgroups") as progress:
-                return churn_run(run, rate, seconds, progress)
-
-        truth = runs.guarded(run, work)
+        with runs.guarded(run), window_shown(seconds, "making and removing cgroups") as progress:
+            truth = churn_run(run, rate, seconds, progress)
         complain(run.undo())
     figures = truth.more["churn"]
     if as_json:
@@ -123,13 +115,9 @@ def leak(*, name: str | None, as_json: bool, **order: Any) -> Answer | None:
     checked_maker(asked.maker)
     with signals_interrupt():
         run = runs.begin(name)
-
-        def work() -> Truth:
-            with count_shown(f"leaking as {asked.maker}", asked.expected) as advance:
-                return leak_run(run, asked, advance)
-
         try:
-            truth = runs.guarded(run, work)
+            with runs.guarded(run), count_shown(f"leaking as {asked.maker}", asked.expected) as advance:
+                truth = leak_run(run, asked, advance)
         except KeyboardInterrupt:
             if asked.expected is not None:
                 raise
@@ -342,15 +330,13 @@ def _here(asked: dict[str, Any], account: str | None, *, as_json: bool) -> dict[
         told.append(stage)
         click.echo(f"{stage.seconds:7.1f} s  {stage.name}: {stage.told}", err=as_json)
 
-    def work() -> Setting:
+    with runs.guarded(run):
         with stage_shown() as doing:
             played = Incident(run, order, say)
             played.play(doing)
-        kernel = stamp()["host"]["kernel"]
-        cpus = len(os.sched_getaffinity(0))
-        return Setting(_typed(order, account), kernel, run.hierarchy.version, cpus, round(load, 2), played.scene.told)
-
-    setting = runs.guarded(run, work)
+        kernel, cpus = stamp()["host"]["kernel"], len(os.sched_getaffinity(0))
+        who, version = played.scene.told, run.hierarchy.version
+        setting = Setting(_typed(order, account), kernel, version, cpus, round(load, 2), who)
     complain(run.undo())
     body = {"action": "incident", "run": run.name, "count": order.zombies, "held": True, "setting": setting._asdict()}
     return {**stamp(), **body, "stages": [stage._asdict() for stage in told], "made": []}

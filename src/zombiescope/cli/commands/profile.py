@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.util import find_spec
+from typing import ClassVar
 
 import click
 
-from zombiescope.cli.options import examples
+from zombiescope.cli.options import Late, examples
 from zombiescope.errors import absent_part
 from zombiescope.host.numbers import defer_numpy, load_numpy
 
@@ -56,30 +57,20 @@ _INSTEAD = (
 )
 
 
-class _Commands(click.Group):
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        del ctx
-        return list(_COMMANDS)
+class _Commands(Late):
+    about: ClassVar[dict[str, str]] = {name: about for name, (_, _, about) in _COMMANDS.items()}
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        del ctx
-        if cmd_name not in _COMMANDS:
-            return None
-        if cmd_name not in _WITHOUT_NUMPY and find_spec("numpy") is None:
-            raise absent_part(f"cannot {_VERBS[cmd_name]}", "numpy", "profile", _INSTEAD)
-        if cmd_name == "import":
+    def load(self, name: str) -> click.Command:
+        if name not in _WITHOUT_NUMPY and find_spec("numpy") is None:
+            raise absent_part(f"cannot {_VERBS[name]}", "numpy", "profile", _INSTEAD)
+        if name == "import":
             defer_numpy()
-        elif cmd_name not in _WITHOUT_NUMPY:
+        elif name not in _WITHOUT_NUMPY:
             load_numpy()
-        module, name, _ = _COMMANDS[cmd_name]
-        command = getattr(import_module(f"zombiescope.cli.profiles.{module}"), name)
+        module, function, _ = _COMMANDS[name]
+        command = getattr(import_module(f"zombiescope.cli.profiles.{module}"), function)
         assert isinstance(command, click.Command)
         return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        del ctx
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, about) for name, (_, _, about) in _COMMANDS.items()])
 
 
 @click.group(

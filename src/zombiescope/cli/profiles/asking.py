@@ -4,23 +4,25 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
 
-from zombiescope.cli.answer import Answer, JsonAnswer, Next, TextAnswer
+from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
 from zombiescope.cli.options import examples, json_option, moment_of
-from zombiescope.cli.profiles.folder import captures_option, next_line
 from zombiescope.cli.profiles.options import (
     capture_argument,
+    captures_option,
     filter_options,
     least_option,
     named_range,
+    next_line,
     range_flags,
     range_options,
     selection_of,
     write_pieces,
+    wrote,
 )
 from zombiescope.errors import UsageError
 from zombiescope.facts.names import shown
@@ -175,7 +177,7 @@ def flame(
     title = f"{opened.name}{_together(opened, given)}: processor time{place} by call{_range_text(begin, end)}"
     last = next_line("to see the moments when a core was held", "find", captures, capture)
     if svg:
-        return _wrote(svg, [render_flame_graph_svg(found.graph, found.frames, title).encode()], last)
+        return wrote(svg, [render_flame_graph_svg(found.graph, found.frames, title).encode()], last)
     if as_json:
         return JsonAnswer(render_flame(found.graph, found.frames, opened.name, opened.capture))
     parts = render_flame_text(found.graph, found.frames, title, least=least / 100, gaps=opened.capture.about.gaps)
@@ -207,7 +209,7 @@ def diff(*, before: str, after: str, svg: bytes | None, captures: bytes, as_json
     title = f"{first.name}{_range_text(*first_range)} → {second.name}{_range_text(*second_range)}"
     last = next_line("to see who calls it", f"flame{range_flags(*second_range)}", captures, second_name)
     if svg:
-        return _wrote(svg, [render_flame_graph_svg(found.graph, found.frames, title).encode()], last)
+        return wrote(svg, [render_flame_graph_svg(found.graph, found.frames, title).encode()], last)
     if as_json:
         return JsonAnswer(render_flame(found.graph, found.frames, second.name, second.capture))
     gaps = [*first.capture.about.gaps, *(() if second is first else second.capture.about.gaps)]
@@ -218,12 +220,6 @@ def _together(opened: pipeline.Opened, given: dict[str, Any]) -> str:
     """Samples of several events are counted together unless one is chosen."""
     events = opened.capture.events
     return f" ({' and '.join(events)} together; --event chooses)" if len(events) > 1 and not given["events"] else ""
-
-
-def _wrote(path: bytes, pieces: Iterable[bytes], last: Next) -> Answer:
-    """Of a file that was asked for. Where standard output is that file, nothing else is printed."""
-    lines = write_pieces(path, pieces)
-    return TextAnswer([*lines, last] if lines else [])
 
 
 def _range_text(begin: float | None, end: float | None) -> str:
@@ -258,7 +254,7 @@ def export(
     opened = pipeline.open_capture(captures, capture)
     pieces = pipeline.write_elsewhere(opened, selection_of(given, begin, end), form)
     last = next_line("to see the same calls here", f"flame{range_flags(begin, end)}", captures, capture)
-    return _wrote(output, pieces, last)
+    return wrote(output, pieces, last)
 
 
 _ASKED = ("function", "cause", "comm", "cgroup", "core", "at", "since", "until")

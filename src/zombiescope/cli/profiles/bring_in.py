@@ -7,8 +7,7 @@ import click
 
 from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
 from zombiescope.cli.options import examples, json_option
-from zombiescope.cli.profiles.folder import captures_option, next_line
-from zombiescope.cli.profiles.options import kallsyms_option, perf_names_option
+from zombiescope.cli.profiles.options import captures_option, kallsyms_option, next_line, perf_names_option
 from zombiescope.facts.names import shown
 from zombiescope.profiler.files.reading import Choices, Imported, import_capture, read_capture
 from zombiescope.profiler.files.store import entries

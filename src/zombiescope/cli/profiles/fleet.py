@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import replace as replaced
 from importlib.util import find_spec
 from shlex import quote
@@ -15,15 +14,15 @@ import click
 
 from zombiescope.analysis.exact_test import compare_groups, median_range
 from zombiescope.cli.answer import Answer, JsonAnswer, Next, TextAnswer
-from zombiescope.cli.options import Decorated, Listed, examples, json_option, moment_of, with_options
+from zombiescope.cli.options import Decorated, Listed, examples, json_option, moment_of, together
 from zombiescope.cli.profiles.asking import svg_option
-from zombiescope.cli.profiles.folder import captures_option
 from zombiescope.cli.profiles.options import (
+    captures_option,
     core_option,
     least_option,
     others_options,
     side_of,
-    write_pieces,
+    wrote,
 )
 from zombiescope.errors import UsageError, absent_part
 from zombiescope.facts.gap import Gap
@@ -160,11 +159,11 @@ _EVERY = "all nodes"
 _OTHERS = "all other nodes"
 
 
-def _options(*, compared: bool) -> Callable[[Decorated], Decorated]:
+def _options(*, compared: bool) -> Decorated:
     against = click.option(
         "--against", multiple=True, metavar="TERMS", help="What they are compared with; all other nodes when not given."
     )
-    given = (
+    return together(
         click.option("--archive", required=True, metavar="DIR|s3://BUCKET/PREFIX", help="Where profile ship wrote it."),
         click.option(
             "--where", multiple=True, metavar="TERMS", help="Only these nodes: 'zone=c', 'zone=a,b image=ami-1*'."
@@ -186,7 +185,6 @@ def _options(*, compared: bool) -> Callable[[Decorated], Decorated]:
         ),
         endpoint_option,
     )
-    return lambda command: with_options(command, given)
 
 
 most_option = click.option(
@@ -293,8 +291,7 @@ def flame(*, least: float, svg: bytes | None, as_json: bool, **given: Any) -> An
     title = f"{_nodes(given, 'where', _EVERY)} ({found.group.nodes:,} nodes): processor time by call"
     last = _next("to compare them with the others", "diff", given)
     if svg:
-        lines = write_pieces(svg, [render_flame_graph_svg(found.graph, found.frames, title).encode()])
-        return TextAnswer([*lines, last] if lines else [])
+        return wrote(svg, [render_flame_graph_svg(found.graph, found.frames, title).encode()], last)
     if as_json:
         return JsonAnswer(render_fleet_flame(shown_text(given["archive"]), found))
     parts = render_flame_text(found.graph, found.frames, title, least=least / 100, gaps=found.gaps)
@@ -328,8 +325,7 @@ def diff(*, svg: bytes | None, most: int, as_json: bool, **given: Any) -> Answer
     last = _next("to see when" if words else "to see what is hot there", "find" if words else "top", given, *words)
     if svg:
         drawn = render_flame_graph_svg(found.graph, found.frames, f"{here} against {there}", BETWEEN_NODES)
-        lines = write_pieces(svg, [drawn.encode()])
-        return TextAnswer([*lines, last] if lines else [])
+        return wrote(svg, [drawn.encode()], last)
     if as_json:
         return JsonAnswer(render_fleet_difference(shown_text(given["archive"]), found))
     return TextAnswer([*render_fleet_difference_text(found, here, there, most), last])

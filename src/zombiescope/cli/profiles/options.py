@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options that the profile commands share: where captures are, which samples count."""
+"""Options that the profile commands share, those that work without numpy too: where captures are, which samples count."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zombiescope.cli.answer import standard_output
-from zombiescope.cli.options import Decorated, with_options
+from zombiescope.cli.options import together
 from zombiescope.errors import ObservationError, UsageError, reason_of
 from zombiescope.facts.names import shown
 from zombiescope.host.own_folder import write_answer
@@ -18,6 +18,10 @@ from zombiescope.profiler.files.store import LATEST
 
 if TYPE_CHECKING:
     from zombiescope.profiler.stacks.capture import Selection
+
+import os
+
+from zombiescope.cli.answer import Next, TextAnswer
 
 _RANGE = re.compile(r"(?P<name>.*?)@(?P<begin>[0-9.]*)\.\.(?P<end>[0-9.]*)")
 
@@ -50,13 +54,13 @@ least_option = click.option(
 )
 
 
-def filter_options(command: Decorated) -> Decorated:
-    threads = (
-        click.option("--comm", "comms", multiple=True, metavar="GLOB", help="Only threads of this name."),
-        click.option("--pid", "pids", type=click.IntRange(0, 2**32 - 1), multiple=True, help="Only this process."),
-        click.option("--tid", "tids", type=click.IntRange(0, 2**32 - 1), multiple=True, help="Only this thread."),
-    )
-    return with_options(command, (core_option, *threads, *others_options))
+filter_options = together(
+    core_option,
+    click.option("--comm", "comms", multiple=True, metavar="GLOB", help="Only threads of this name."),
+    click.option("--pid", "pids", type=click.IntRange(0, 2**32 - 1), multiple=True, help="Only this process."),
+    click.option("--tid", "tids", type=click.IntRange(0, 2**32 - 1), multiple=True, help="Only this thread."),
+    *others_options,
+)
 
 
 def side_of(given: dict[str, Any]) -> str:
@@ -66,10 +70,10 @@ def side_of(given: dict[str, Any]) -> str:
     return "kernel" if given["in_kernel"] else "user" if given["in_user"] else "both"
 
 
-def range_options(command: Decorated) -> Decorated:
-    begin = click.option("--from", "begin", type=click.FloatRange(min=0), metavar="SECONDS", help="Begin of the range.")
-    end = click.option("--to", "end", type=click.FloatRange(min=0), metavar="SECONDS", help="End of the range.")
-    return begin(end(command))
+range_options = together(
+    click.option("--from", "begin", type=click.FloatRange(min=0), metavar="SECONDS", help="Begin of the range."),
+    click.option("--to", "end", type=click.FloatRange(min=0), metavar="SECONDS", help="End of the range."),
+)
 
 
 def range_flags(begin: float | None, end: float | None) -> str:
@@ -111,6 +115,12 @@ def named_range(text: str) -> tuple[str, float | None, float | None]:
     return match["name"] or LATEST, begin, end
 
 
+def wrote(path: bytes, pieces: Iterable[bytes], last: Next) -> TextAnswer:
+    """Of a file that was asked for. Where standard output is that file, nothing else is printed."""
+    lines = write_pieces(path, pieces)
+    return TextAnswer([*lines, last] if lines else [])
+
+
 def write_pieces(path: bytes, pieces: Iterable[bytes]) -> list[str]:
     """What there is to say about it: nothing, where it was written to standard output."""
     try:
@@ -126,3 +136,25 @@ def write_pieces(path: bytes, pieces: Iterable[bytes]) -> list[str]:
     except OSError as error:
         raise ObservationError(f"cannot write {shown(path)}", reason_of(error), "choose another place") from error
     return [f"wrote {shown(path)} ({size:,} bytes)"]
+
+
+captures_option = click.option(
+    "--captures",
+    type=click.Path(path_type=bytes),
+    default="/var/lib/zombiescope/captures",
+    show_default=True,
+    envvar="ZOMBIESCOPE_CAPTURES",
+    metavar="DIR",
+    help="Where captures are stored.",
+)
+
+
+def next_line(why: str, words: str, captures: bytes, capture: str = "") -> Next:
+    """What to type next about a capture, or about all that are stored."""
+    from shlex import quote  # noqa: PLC0415 (only for who is told something)
+
+    given = [quote(capture)] if capture else []
+    came_from = click.get_current_context().get_parameter_source("captures")
+    if came_from is click.core.ParameterSource.COMMANDLINE and not os.path.exists(capture):
+        given += ["--captures", quote(os.fsdecode(captures))]
+    return Next(why, " ".join(["zombiescope profile", words, *given]))

@@ -12,8 +12,7 @@ import click
 from zombiescope import __version__
 from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
 from zombiescope.cli.options import examples, json_option
-from zombiescope.cli.profiles.folder import captures_option, next_line
-from zombiescope.cli.profiles.options import filter_options, named_range, selection_of
+from zombiescope.cli.profiles.options import captures_option, filter_options, named_range, next_line, selection_of
 from zombiescope.cli.progress import tell
 from zombiescope.errors import ObservationError, UsageError
 from zombiescope.facts.names import counted, shown

@@ -20,7 +20,7 @@ from click.core import ParameterSource
 
 from zombiescope.cli.answer import Answer, JsonAnswer, Next, TextAnswer
 from zombiescope.cli.options import config_option, examples, json_option
-from zombiescope.cli.profiles.folder import captures_option, next_line
+from zombiescope.cli.profiles.options import captures_option, next_line
 from zombiescope.cli.progress import running_shown
 from zombiescope.config import Config, Value, load_config, load_profile_config
 from zombiescope.errors import UsageError, absent_part
@@ -30,7 +30,7 @@ from zombiescope.pipeline.profile_events import AROUND, Span, cause_words, keepe
 from zombiescope.presenters.document import Json, rfc3339
 from zombiescope.profiler.files.rolling import Order, RawRecording, RawSegment
 from zombiescope.profiler.files.sources import AUTO, OWN, PERF, WITH
-from zombiescope.profiler.stacks.coverage import Reason
+from zombiescope.profiler.stacks.about import Reason
 
 if TYPE_CHECKING:
     from zombiescope.profiler.files.recorder import Recording, Segment

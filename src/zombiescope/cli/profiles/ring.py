@@ -12,15 +12,15 @@ import click
 
 from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
 from zombiescope.cli.options import config_option, examples, json_option, moment_of
-from zombiescope.cli.profiles.folder import captures_option, next_line
+from zombiescope.cli.profiles.options import captures_option, next_line
 from zombiescope.config import load_profile_config
 from zombiescope.errors import ObservationError
 from zombiescope.facts.names import counted, shown
 from zombiescope.pipeline.opening import open_host
 from zombiescope.profiler.files.beside import add_reasons, ask_to_keep, read_notes
 from zombiescope.profiler.files.ring import Held, cover, held
-from zombiescope.profiler.files.rolling import RawFiles, raw_files
-from zombiescope.profiler.stacks.coverage import Reason
+from zombiescope.profiler.files.rolling import raw_files
+from zombiescope.profiler.stacks.about import RawFiles, Reason
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -12,13 +12,12 @@ import mmap
 import os
 import socket
 import time
-from pathlib import Path
 
 from zombiescope.errors import ActionFailedError, ObservationError
 from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.lab.hierarchy import squeeze
 from zombiescope.lab.pins.pin import Bench, Pin, require_mappings, write_page
-from zombiescope.lab.places import disk_folder, make_run_folder, tmpfs_folder
+from zombiescope.lab.places import disk_folder, has_swap, make_run_folder, tmpfs_folder
 
 _EVICTION_TRIES = 5
 _SWAP_TRIES = 200
@@ -151,11 +150,7 @@ class Swap(Tmpfs):
     dies_last = True
 
     def refuse(self) -> None:
-        try:
-            is_on = len(Path("/proc/swaps").read_text().splitlines()) > 1
-        except OSError:
-            is_on = False
-        if not is_on:
+        if not has_swap():
             raise ObservationError(
                 "cannot make zombies pinned by swap",
                 "this host has no swap in use",

@@ -10,13 +10,12 @@ import os
 import socket
 import zlib
 from dataclasses import dataclass
-from pathlib import Path
 
 from zombiescope.errors import ObservationError
 from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.lab.hierarchy import write_file
 from zombiescope.lab.pins.pin import Bench, Pin, require_descriptors, require_mappings
-from zombiescope.lab.places import LAB, SYSV_KEY_BASE, SYSV_KEY_COUNT, SYSV_MARK
+from zombiescope.lab.places import LAB, SYSV_KEY_BASE, SYSV_KEY_COUNT, SYSV_MARK, text_of
 
 _IPC_CREAT, _IPC_EXCL, _IPC_RMID = 0o1000, 0o2000, 0
 _SHM_RDONLY = 0o10000
@@ -84,12 +83,8 @@ def owner_of(segment: Segment) -> str | None:
 
 def list_candidates(table: str | None = None) -> list[Segment]:
     """Segments that have our keys, our size and our owner."""
-    try:
-        text = Path("/proc/sysvipc/shm").read_text() if table is None else table
-    except OSError:
-        return []
     found = []
-    for line in text.splitlines()[1:]:
+    for line in (text_of("/proc/sysvipc/shm") if table is None else table).splitlines()[1:]:
         fields = line.split()
         if len(fields) < 10:
             continue

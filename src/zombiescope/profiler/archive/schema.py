@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from zombiescope.errors import UsageError
 from zombiescope.profiler.stacks.branches import called_again
-from zombiescope.profiler.stacks.capture import GUEST_KERNEL_MODE, KERNEL_MODE, Capture
+from zombiescope.profiler.stacks.capture import Capture, in_kernel
 from zombiescope.profiler.stacks.flame_graph import ALL
 
 VERSION = 1
@@ -132,7 +132,7 @@ def _samples(capture: Capture, name: str, labels: Labels) -> pa.Table:
             "core": pa.array(capture.cpu),
             "cgroup": _chosen(capture.cgroup.astype(np.int64), capture.cgroups),
             "event": _chosen(capture.event.astype(np.int64), capture.events),
-            "in_kernel": pa.array(np.isin(capture.mode, (KERNEL_MODE, GUEST_KERNEL_MODE))),
+            "in_kernel": pa.array(in_kernel(capture.mode)),
             "idle": pa.array(capture.idle),
             "weight": pa.array(weight),
             "stack": pa.array(capture.node),

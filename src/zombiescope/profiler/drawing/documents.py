@@ -11,8 +11,8 @@ import numpy as np
 
 from zombiescope.facts.gap import Gap
 from zombiescope.presenters.document import Json, rfc3339
+from zombiescope.profiler.stacks.about import Reason
 from zombiescope.profiler.stacks.capture import Capture, Stored
-from zombiescope.profiler.stacks.coverage import Reason
 from zombiescope.profiler.stacks.flame_graph import FlameGraph, Key
 from zombiescope.profiler.stacks.heat_map import HeatMap
 from zombiescope.profiler.stacks.saturation import Explained

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -13,7 +13,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import counted
 from zombiescope.presenters.document import Json, rfc3339
 from zombiescope.presenters.figures import duration
-from zombiescope.profiler.stacks.coverage import Coverage, Note
+from zombiescope.profiler.stacks.about import Coverage, Note, RawFiles
 
 _USUAL_BYTES = 10.0
 """Of a stored sample, until a ring has shown how many (`bench/bench_profile.py`)."""
@@ -21,15 +21,6 @@ _LEAST_SAMPLES = 1000
 _MOST_HOLES = 10
 _UNREAD = Gap("captures", "raw segments, as they were sampled, are not read here", "zombiescope profile import FILE")
 _NOTABLE = ("rate", "clock", "full", "failed", "dropped", "over")
-
-
-class Raw(Protocol):
-    """Segments that nobody has read yet."""
-
-    @property
-    def segments(self) -> int: ...
-    @property
-    def size_bytes(self) -> int: ...
 
 
 class Wish(NamedTuple):
@@ -57,7 +48,7 @@ def reckon(found: Coverage, wish: Wish) -> Reckoned:
     return Reckoned(each, is_own, per_second * wish.hours * 3600, wish.most_bytes / per_second)
 
 
-def render_ring(found: Coverage, wish: Wish, notes: Sequence[Note], raw: Raw | None = None) -> Json:
+def render_ring(found: Coverage, wish: Wish, notes: Sequence[Note], raw: RawFiles | None = None) -> Json:
     reckoned = reckon(found, wish)
     return {
         "schema": "zombiescope.ring/1",
@@ -94,7 +85,7 @@ def render_ring(found: Coverage, wish: Wish, notes: Sequence[Note], raw: Raw | N
     }
 
 
-def render_raw_text(raw: Raw, folder: str) -> list[RenderableType]:
+def render_raw_text(raw: RawFiles, folder: str) -> list[RenderableType]:
     """Where there is nothing else: what a recorder without numpy stored is not read here."""
     return [
         Text(

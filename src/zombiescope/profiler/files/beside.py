@@ -15,7 +15,7 @@ from zombiescope.facts.names import quiet
 from zombiescope.host.safe_open import open_regular
 from zombiescope.host.whole_file import write_whole
 from zombiescope.profiler.formats.summary_document import MOST_BYTES, figure, read_reasons, with_reasons
-from zombiescope.profiler.stacks.coverage import Note, Reason
+from zombiescope.profiler.stacks.about import Note, Reason
 
 SUMMARY = b".summary"
 _JOURNAL, _MOMENTS, _PUSHED = b".recorder", b".moments", b".pushed"

@@ -15,7 +15,7 @@ from zombiescope.facts.names import shown
 from zombiescope.profiler.files.columns import Column, Form, Lent, Library, UnusualError, layout_words
 from zombiescope.profiler.files.direct_names import Group, Pairs, Told, kernel_table, name_group, name_kernel
 from zombiescope.profiler.files.symbol_files import SymbolFiles
-from zombiescope.profiler.formats.capture_packing import (
+from zombiescope.profiler.formats.capture_heading import (
     PROBED_BYTES,
     Ascending,
     Packed,
@@ -27,8 +27,15 @@ from zombiescope.profiler.formats.capture_packing import (
 from zombiescope.profiler.perf import data_file as layout_of
 from zombiescope.profiler.perf.data_file import Event, PerfFile, open_perf, why_ended
 from zombiescope.profiler.perf.frames import UNKNOWN, VDSO, Frames, is_made_while_running
-from zombiescope.profiler.perf.side_records import Side, read_side
-from zombiescope.profiler.perf.telling import about_it, file_gaps, records_at, sample_gaps, stream_gaps
+from zombiescope.profiler.perf.side_records import (
+    Side,
+    about_it,
+    file_gaps,
+    read_side,
+    records_at,
+    sample_gaps,
+    stream_gaps,
+)
 from zombiescope.profiler.stacks.about import IDLE_ROUTINES, About
 
 _MOST_EVENTS = 255

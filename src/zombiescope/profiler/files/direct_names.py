@@ -19,6 +19,7 @@ from zombiescope.profiler.perf.elf_symbols import (
     NO_BITS,
     SYMBOL_BYTES,
     Elf,
+    go_layout,
     go_section,
     name_in_file,
     read_symbols,
@@ -34,7 +35,6 @@ from zombiescope.profiler.perf.frames import (
     is_made_while_running,
     name_in,
 )
-from zombiescope.profiler.perf.go_names import go_layout
 
 _UNNAMED = -(1 << 63)
 _NO_FUNCTION, _ALL_ZERO = -4, -5

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from zombiescope.errors import ObservationError, UsageError
+from zombiescope.errors import ObservationError, UsageError, reason_of
 from zombiescope.facts.names import shown
 from zombiescope.host.bounds import Budget, bounded, input_bytes
 from zombiescope.host.page_size import PAGE_BYTES
@@ -150,8 +150,9 @@ def _said_of(path: bytes) -> Iterator[None]:
         with within_bounds(f"cannot read the capture ({shown(path)})", path):
             yield
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        raise ObservationError(f"cannot read the capture ({shown(path)})", why, "is the path right?") from error
+        raise ObservationError(
+            f"cannot read the capture ({shown(path)})", reason_of(error), "is the path right?"
+        ) from error
     except BrokenCapture as error:
         raise ObservationError(f"cannot read the capture ({shown(path)})", error.why, error.hint) from error
 

@@ -42,8 +42,8 @@ from zombiescope.profiler.files.stream_head import read_kernel_file
 from zombiescope.profiler.files.summing import Summing
 from zombiescope.profiler.files.symbol_files import RunningKernel
 from zombiescope.profiler.formats.capture_file import encode
+from zombiescope.profiler.stacks.about import Reason
 from zombiescope.profiler.stacks.capture import Capture, Clock
-from zombiescope.profiler.stacks.coverage import Reason
 
 _MOST_REASONS = 200
 _STEADY_SECONDS = 3600.0

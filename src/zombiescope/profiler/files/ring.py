@@ -21,7 +21,7 @@ from zombiescope.host.whole_file import write_whole
 from zombiescope.profiler.files.beside import read_beside, read_bounded, summary_path
 from zombiescope.profiler.formats.capture_heading import DAMAGE, Span, span_of_file
 from zombiescope.profiler.formats.summary_document import read_document, reasons_in
-from zombiescope.profiler.stacks.coverage import Coverage, Hole, Note, Reason
+from zombiescope.profiler.stacks.about import Coverage, Hole, Note, Reason
 
 SUFFIX = b".zscap"
 _NUMBER = b".ring"

@@ -18,13 +18,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from zombiescope.errors import ObservationError
+from zombiescope.errors import ObservationError, reason_of
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.host.whole_file import BESIDE, write_whole
 from zombiescope.profiler.files.beside import BOOKS, SUMMARY
 from zombiescope.profiler.files.sources import AUTO, GROWING, Source, claimed, drop, open_source
 from zombiescope.profiler.files.stream_head import read_kernel_file
+from zombiescope.profiler.stacks.about import RawFiles
 
 MOST_SEGMENT_BYTES = 512 << 20
 _LAST_WORDS_SECONDS = 10.0
@@ -106,9 +107,8 @@ def writing(folder: bytes) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
         raise ObservationError(
-            f"cannot write the recording (in {shown(folder)})", why, "choose --captures elsewhere"
+            f"cannot write the recording (in {shown(folder)})", reason_of(error), "choose --captures elsewhere"
         ) from error
 
 
@@ -210,16 +210,6 @@ class RawSegment(NamedTuple):
     who: str
 
 
-class RawFiles(NamedTuple):
-    """What a folder has of raw segments."""
-
-    segments: int
-    size_bytes: int
-    latest: bytes
-    symbols: bytes | None
-    """The names of the kernel's functions that were kept when the latest was recorded."""
-
-
 def raw_files(folder: bytes) -> RawFiles | None:
     """None: there are none."""
     ours: list[bytes] = []
@@ -312,8 +302,7 @@ def keep_symbols(folder: bytes, name: bytes) -> bytes | Gap:
     try:
         content = read_kernel_file(_KALLSYMS)
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        return Gap("frames[].name", f"the kernel's symbols cannot be read: {why}", _HINT)
+        return Gap("frames[].name", f"the kernel's symbols cannot be read: {reason_of(error)}", _HINT)
     if not re.search(rb"^0*[1-9a-f]", content, re.MULTILINE):
         return Gap("frames[].name", "the kernel hides the addresses of its symbols", _HINT)
     path = os.path.join(folder, name + SYMBOLS)

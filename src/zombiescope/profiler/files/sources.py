@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO, NamedTuple, Protocol
 
-from zombiescope.errors import ObservationError
+from zombiescope.errors import ObservationError, reason_of
 from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.kernel.perf_events import RING_PAGES, Sampler
 from zombiescope.profiler.files.stream_head import head, read_kernel_file
@@ -78,7 +78,7 @@ def try_perf(rate_hz: int) -> Able:
         except subprocess.TimeoutExpired:
             return Able((), f"it did not end within {_TRY_SECONDS:g} seconds")
         except OSError as error:
-            return Able((), (error.strerror or str(error)).lower())
+            return Able((), reason_of(error))
         if done.returncode == 0:
             return Able(options)
         complaint = _first_sentence(done.stderr[:_MOST_COMPLAINT]) or f"it ended with {done.returncode}"
@@ -201,8 +201,7 @@ def _open_own(rate_hz: int, why: str) -> Source:
     try:
         sampler.open(_online_cpus())
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise ObservationError(f"{_REFUSED} (perf_event_open)", reason, _HINT) from error
+        raise ObservationError(f"{_REFUSED} (perf_event_open)", reason_of(error), _HINT) from error
     return OwnSource(sampler, why)
 
 

@@ -8,10 +8,9 @@ import os
 import stat
 from collections.abc import Iterable
 
-from zombiescope.errors import ObservationError, UsageError
+from zombiescope.errors import ObservationError, UsageError, reason_of
 from zombiescope.facts.names import shown
 from zombiescope.host.whole_file import write_whole
-from zombiescope.profiler.files.symbol_files import map_file
 from zombiescope.profiler.stacks.about import BrokenCapture, Stored
 
 SUFFIX = b".zscap"
@@ -24,9 +23,8 @@ def save(folder: bytes, name: bytes, pieces: Iterable[bytes]) -> bytes:
     try:
         write_whole(path, pieces, make=0o700)
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
         raise ObservationError(
-            f"cannot store the capture ({shown(path)})", why, "make room there, or choose another folder"
+            f"cannot store the capture ({shown(path)})", reason_of(error), "make room there, or choose another folder"
         ) from error
     return path
 
@@ -39,9 +37,8 @@ def entries(folder: bytes) -> list[Stored]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
         raise ObservationError(
-            f"cannot list the captures ({shown(folder)})", why, "choose a folder with --captures"
+            f"cannot list the captures ({shown(folder)})", reason_of(error), "choose a folder with --captures"
         ) from error
     for name in names:
         if name.endswith(SUFFIX):
@@ -51,7 +48,8 @@ def entries(folder: bytes) -> list[Stored]:
 
 
 def _entry(path: bytes, name: bytes) -> Stored:
-    from zombiescope.profiler.formats.capture_file import read_about  # noqa: PLC0415 (to store one needs no reader)
+    from zombiescope.profiler.files.symbol_files import map_file  # noqa: PLC0415 (to store one needs no reader)
+    from zombiescope.profiler.formats.capture_file import read_about  # noqa: PLC0415
 
     seen = os.stat(path)
     about = None

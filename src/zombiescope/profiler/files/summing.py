@@ -13,8 +13,7 @@ from zombiescope.profiler.files.ring import Held
 from zombiescope.profiler.formats.summary_document import Json, figure, read_document, write_summary
 from zombiescope.profiler.stacks.capture import Capture
 from zombiescope.profiler.stacks.flame_graph import shape_of
-from zombiescope.profiler.stacks.summary import KINDS, CauseOf, Summary, sum_up
-from zombiescope.profiler.stacks.usual import Peaks, Usuals, changed
+from zombiescope.profiler.stacks.summary import CauseOf, Peaks, Summary, Usuals, changed, sum_up
 
 _MOST_KNOWN = 60
 _OWN_PART = 0.1
@@ -35,7 +34,7 @@ class Summing:
     def summary_of(self, capture: Capture) -> bytes:
         summary = sum_up(capture, shape_of(capture.tree), self.cause_of)
         peaks = peaks_of(summary)
-        news = changed(_own(summary), summary.rate_hz, Usuals(self._known), KINDS)
+        news = changed(_own(summary), summary.rate_hz, Usuals(self._known))
         self._known.append(peaks)
         return write_summary(summary, (), [one._asdict() for one in news])
 

@@ -14,6 +14,7 @@ import os
 import stat
 from typing import IO, TYPE_CHECKING
 
+from zombiescope.errors import reason_of
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown, unshown
 from zombiescope.host.bounds import allow
@@ -75,7 +76,7 @@ class SymbolFiles:
                     continue
                 return elf, self._debug(elf)
             except OSError as error:
-                reason = reason or (error.strerror or str(error)).lower()
+                reason = reason or reason_of(error)
             except BrokenElf as error:
                 reason = reason or str(error)
         return Gap("frames[].name", reason, hint or "import where it was recorded, while the program runs")
@@ -106,7 +107,7 @@ class SymbolFiles:
             except FileNotFoundError:
                 continue
             except OSError as error:
-                why = (error.strerror or str(error)).lower()
+                why = reason_of(error)
                 refused = refused or Gap("frames[].name", f"{shown(place)} is not used: {why}", _MAP_HINT)
         return refused
 
@@ -194,13 +195,13 @@ def kernel_symbols(saved: bytes | None, began: int | None) -> KernelSymbols | Ga
     return boot_gap(symbols.text, path, began) or symbols
 
 
-@dataclass(slots=True)
 class RunningKernel:
     """The running kernel's symbols, for captures that follow each other without a hole: read again where code of it came or went.
     They are megabytes of text, which the kernel writes anew for each reader."""
 
-    _symbols: KernelSymbols | Gap | None = None
-    _modules: bytes = b""
+    def __init__(self) -> None:
+        self._symbols: KernelSymbols | Gap | None = None
+        self._modules = b""
 
     def __call__(self, began: int | None, is_same: bool) -> KernelSymbols | Gap:
         modules, found = _modules(), self._symbols
@@ -234,8 +235,9 @@ def kallsyms_text(path: bytes) -> bytes | Gap:
     try:
         return read_bounded(path, _MOST_MAP_BYTES)
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        return Gap("frames[].name", f"cannot read {os.fsdecode(path)}: {why}", "give a saved one with --kallsyms")
+        return Gap(
+            "frames[].name", f"cannot read {os.fsdecode(path)}: {reason_of(error)}", "give a saved one with --kallsyms"
+        )
 
 
 def map_file(path: bytes, *, may_change: bool = False) -> memoryview:

@@ -7,10 +7,10 @@ way in.
 
 from __future__ import annotations
 
-import json
 import struct
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -18,15 +18,19 @@ import numpy as np
 from zombiescope.errors import KEPT_BY_NEWER, UnknownFormatError
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import quiet
-from zombiescope.profiler.formats.capture_heading import read_heading
-from zombiescope.profiler.formats.capture_packing import (
+from zombiescope.profiler.formats.capture_heading import (
     PROBED_BYTES,
+    TEXTS,
     Ascending,
     Packed,
     Plane,
+    checked,
     column,
+    columns_of,
     frame_texts,
     pieces_of,
+    read_heading,
+    texts_in,
 )
 from zombiescope.profiler.stacks.arrays import U32, Numbers, dense_ids
 from zombiescope.profiler.stacks.call_tree import ROOT_FRAME, CallTree
@@ -119,71 +123,44 @@ def _sizes(rests: U32) -> U32:
     return sizes[::-1].astype(np.uint32)
 
 
+@contextmanager
+def _damage_told() -> Iterator[None]:
+    try:
+        yield
+    except UnknownFormatError as error:
+        raise BrokenCapture(quiet(str(error)), KEPT_BY_NEWER) from error
+    except _DAMAGE as error:
+        raise BrokenCapture(f"the stored capture is damaged ({quiet(str(error)[:200])})", "import it again") from error
+
+
+@_damage_told()
 def decode(raw: bytes | memoryview) -> Capture:
     buffer = memoryview(raw)
-    try:
-        heading, at = read_heading(buffer)
-        columns, texts = _unpack_all(buffer, heading, at)
-        return _capture(heading["about"], columns, texts)
-    except UnknownFormatError as error:
-        raise BrokenCapture(quiet(str(error)), KEPT_BY_NEWER) from error
-    except _DAMAGE as error:
-        raise BrokenCapture(f"the stored capture is damaged ({quiet(str(error)[:200])})", "import it again") from error
+    heading, at = read_heading(buffer)
+    columns: dict[str, Numbers] = {}
+    texts: dict[str, Any] = {}
+    for entry, packed in columns_of(buffer, heading, at):
+        if entry["name"] == TEXTS:
+            texts = texts_in(packed, entry, _MOST_TEXT_BYTES)
+        else:
+            columns[entry["name"]] = _unpack(checked(packed, entry), entry)
+    return _capture(heading["about"], columns, texts)
 
 
+@_damage_told()
 def read_about(raw: bytes | memoryview) -> About:
     """The heading alone: cheap, for lists."""
-    try:
-        heading, _ = read_heading(memoryview(raw))
-        return _about(heading["about"])
-    except UnknownFormatError as error:
-        raise BrokenCapture(quiet(str(error)), KEPT_BY_NEWER) from error
-    except _DAMAGE as error:
-        raise BrokenCapture(f"the stored capture is damaged ({quiet(str(error)[:200])})", "import it again") from error
+    return _about(read_heading(memoryview(raw))[0]["about"])
 
 
+@_damage_told()
 def read_names(raw: bytes | memoryview) -> tuple[str, ...]:
     """Of its functions alone, without the samples."""
     buffer = memoryview(raw)
-    try:
-        heading, at = read_heading(buffer)
-        for entry in heading["columns"]:
-            if entry["name"] == "texts":
-                return _quiet_all(_texts_in(buffer[at : at + int(entry["bytes"])], entry)["names"])
-            at += int(entry["bytes"])
-    except UnknownFormatError as error:
-        raise BrokenCapture(quiet(str(error)), KEPT_BY_NEWER) from error
-    except _DAMAGE as error:
-        raise BrokenCapture(f"the stored capture is damaged ({quiet(str(error)[:200])})", "import it again") from error
+    for entry, packed in columns_of(buffer, *read_heading(buffer)):
+        if entry["name"] == TEXTS:
+            return _quiet_all(texts_in(packed, entry, _MOST_TEXT_BYTES)["names"])
     return ()
-
-
-def _unpack_all(buffer: memoryview, heading: dict[str, Any], at: int) -> tuple[dict[str, Numbers], dict[str, Any]]:
-    columns: dict[str, Numbers] = {}
-    texts: dict[str, Any] = {}
-    for entry in heading["columns"]:
-        packed = buffer[at : at + int(entry["bytes"])]
-        at += int(entry["bytes"])
-        if entry["name"] == "texts":
-            texts = _texts_in(packed, entry)
-        else:
-            columns[entry["name"]] = _unpack(_checked(packed, entry), entry)
-    return columns, texts
-
-
-def _checked(packed: memoryview, entry: dict[str, Any]) -> memoryview:
-    if len(packed) != entry["bytes"] or zlib.crc32(packed) != entry["crc"]:
-        raise ValueError(f"column {entry['name']} does not have its checksum")
-    return packed
-
-
-def _texts_in(packed: memoryview, entry: dict[str, Any]) -> dict[str, Any]:
-    texts: dict[str, Any] = json.loads(_inflate(_checked(packed, entry), _MOST_TEXT_BYTES))
-    return texts
-
-
-def _inflate(packed: memoryview, most: int, bits: int = zlib.MAX_WBITS) -> bytes:
-    return zlib.decompressobj(bits).decompress(packed, most)
 
 
 def _unpack(packed: memoryview, entry: dict[str, Any]) -> Numbers:
@@ -191,7 +168,7 @@ def _unpack(packed: memoryview, entry: dict[str, Any]) -> Numbers:
     if not 0 <= rows <= _MOST_ROWS or width not in (1, 2, 4, 8):
         raise ValueError(f"column {entry['name']} cannot have {rows} rows of {width} bytes")
     bits = -zlib.MAX_WBITS if entry.get("form") == "deflate" else zlib.MAX_WBITS
-    plain = _inflate(packed, rows * width, bits) if rows else b""
+    plain = zlib.decompressobj(bits).decompress(packed, rows * width) if rows else b""
     if len(plain) != rows * width:
         raise ValueError(f"column {entry['name']} is shorter than it says")
     planes = np.frombuffer(plain, np.uint8).reshape(width, rows)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stored capture without numpy: its heading alone, for whoever only wants to know when it was taken; and the whole of it as one
-line of JSON, to travel in a recording, and back. Its words can be read and replaced on the way, its columns of numbers stay."""
+"""A stored capture without numpy: its heading alone, for whoever only wants to know when it was taken; the whole of it as one line
+of JSON, to travel in a recording, and back (its words can be read and replaced on the way, its columns of numbers stay); and how
+it is put together, of columns as planes of bytes, for whoever has them in another form."""
 
 from __future__ import annotations
 
@@ -9,10 +10,12 @@ import re
 import struct
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import log2
 from typing import IO, Any, NamedTuple
 
 from zombiescope.errors import UnknownFormatError, unknown_format
+from zombiescope.profiler.stacks.about import About
 
 MAGIC = b"ZSCAPT01"
 FAMILY = MAGIC[:6]
@@ -20,6 +23,7 @@ FAMILY = MAGIC[:6]
 SCHEMA = "zombiescope.capture/1"
 LEAD = struct.Struct("<8sI")
 MOST_HEADING_BYTES = 16 << 20
+TEXTS = "texts"
 
 
 class Span(NamedTuple):
@@ -57,6 +61,24 @@ def read_heading(buffer: memoryview) -> tuple[dict[str, Any], int]:
     return heading, LEAD.size + length
 
 
+def columns_of(buffer: memoryview, heading: dict[str, Any], at: int) -> Iterator[tuple[dict[str, Any], memoryview]]:
+    """What the heading says of each, and the column."""
+    for entry in heading["columns"]:
+        yield entry, buffer[at : at + int(entry["bytes"])]
+        at += int(entry["bytes"])
+
+
+def checked(packed: memoryview, entry: dict[str, Any]) -> memoryview:
+    if len(packed) != entry["bytes"] or zlib.crc32(packed) != entry["crc"]:
+        raise ValueError(f"column {entry['name']} does not have its checksum")
+    return packed
+
+
+def texts_in(packed: memoryview, entry: dict[str, Any], most: int) -> dict[str, Any]:
+    texts: dict[str, Any] = json.loads(zlib.decompressobj().decompress(checked(packed, entry), most))
+    return texts
+
+
 def read_span(buffer: bytes | memoryview) -> Span:
     """Raises what a stranger's heading makes it raise: ValueError, KeyError, TypeError and their like."""
     heading, _ = read_heading(memoryview(buffer))
@@ -86,7 +108,6 @@ DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowErro
 
 
 _MOST_TEXT_BYTES = 64 << 20
-_TEXTS = "texts"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,120}")
 _MOMENT = re.compile(r"[0-9]{8}T[0-9]{6}Z")
 _ABOUT_WORDS = ("source", "host", "kernel", "ring", "boot")
@@ -97,23 +118,19 @@ def taken_apart(name: str, raw: bytes, change: Change, functions: frozenset[str]
     """`change` is given every word but the kernel's own functions. Raises what a damaged capture makes it raise (`DAMAGE`)."""
     heading, at = read_heading(memoryview(raw))
     columns: list[dict[str, Any]] = []
-    pieces: list[bytes] = []
+    pieces: list[memoryview] = []
     texts: dict[str, Any] = {}
-    for entry in heading["columns"]:
-        packed = raw[at : at + int(entry["bytes"])]
-        at += int(entry["bytes"])
-        if zlib.crc32(packed) != entry["crc"]:
-            raise ValueError(f"column {entry['name']} does not have its checksum")
-        if entry["name"] == _TEXTS:
-            texts = json.loads(zlib.decompressobj().decompress(packed, _MOST_TEXT_BYTES))
+    for entry, packed in columns_of(memoryview(raw), heading, at):
+        if entry["name"] == TEXTS:
+            texts = texts_in(packed, entry, _MOST_TEXT_BYTES)
         else:
             columns.append(entry)
-            pieces.append(packed)
+            pieces.append(checked(packed, entry))
     told = {
         "capture": name,
         "about": _about(heading["about"], change),
         "columns": columns,
-        _TEXTS: _texts(texts, change, functions),
+        TEXTS: _texts(texts, change, functions),
         "packed": b64encode(b"".join(pieces)).decode("ascii"),
     }
     return json.dumps(told, separators=(",", ":")).encode()
@@ -137,14 +154,110 @@ def put_together(line: bytes) -> tuple[str, bytes]:
     name = entry["capture"]
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ValueError("a name that no capture has")
-    text = zlib.compress(json.dumps(entry[_TEXTS], separators=(",", ":")).encode(), 1)
-    told = {"name": _TEXTS, "bytes": len(text), "crc": zlib.crc32(text)}
-    columns = [each for each in entry["columns"] if each["name"] != _TEXTS]
-    heading = json.dumps({"schema": SCHEMA, "about": entry["about"], "columns": [*columns, told]}).encode()
-    return name, b"".join((LEAD.pack(MAGIC, len(heading)), heading, b64decode(entry["packed"], validate=True), text))
+    columns = [each for each in entry["columns"] if each["name"] != TEXTS]
+    packed = b64decode(entry["packed"], validate=True)
+    return name, b"".join(_file(entry["about"], columns, [packed], entry[TEXTS]))
 
 
 def safe_name(name: str, number: int, change: Change) -> str:
     """Under which it travels: a moment as it is, another with its words replaced, a number where that could not be a file's."""
     fresh = name if _MOMENT.fullmatch(name) else change(name)
     return fresh if _NAME.fullmatch(fresh) else f"capture-{number}"
+
+
+_LEVEL = 1
+_NO_REPEATS = ("time", "node", "thread", "tree_rest")
+"""Columns in which looking for repeated stretches costs time and finds little."""
+_NOISE_BITS = 6.4
+PROBED_BYTES = 1 << 14
+"""In the middle of a plane: by these it is told whether it looks like noise."""
+Packed = tuple[dict[str, Any], bytes]
+
+
+class Plane(NamedTuple):
+    """One byte of every number of a column."""
+
+    content: memoryview
+    counts: Sequence[int]
+    """How often each byte is among those probed."""
+
+
+class Ascending(NamedTuple):
+    first: int
+    last: int
+
+
+def column(name: str, rows: int, planes: Sequence[Plane], ends: Ascending | None = None) -> Packed:
+    """Of the differences, the first of which is 0, where its ends are told."""
+    packed = _deflate(planes, zlib.Z_RLE if name in _NO_REPEATS else zlib.Z_DEFAULT_STRATEGY)
+    entry = {
+        "form": "deflate",
+        "name": name,
+        "rows": rows,
+        "width": len(planes),
+        "ascends": ends is not None,
+        "first": 0 if ends is None else ends.first,
+        "bytes": len(packed),
+        "crc": zlib.crc32(packed),
+    }
+    return entry if ends is None else {**entry, "last": ends.last}, packed
+
+
+def _deflate(planes: Sequence[Plane], strategy: int) -> bytes:
+    """One stream of several packers, each ended at a byte: what looks like noise is stored as it is, which costs no time."""
+    pieces = []
+    for number, plane in enumerate(planes):
+        level = 0 if _is_noise(plane.counts) else _LEVEL
+        packer = zlib.compressobj(level, wbits=-zlib.MAX_WBITS, strategy=strategy)
+        pieces += [packer.compress(plane.content)]
+        pieces += [packer.flush(zlib.Z_FINISH if number == len(planes) - 1 else zlib.Z_FULL_FLUSH)]
+    return b"".join(pieces)
+
+
+def _is_noise(counts: Sequence[int]) -> bool:
+    total = sum(counts)
+    if total < PROBED_BYTES:
+        return False
+    return log2(total) - sum(count * log2(count) for count in counts if count) / total > _NOISE_BITS
+
+
+def pieces_of(about: About, columns: Iterable[Packed], texts: dict[str, Any]) -> Iterator[bytes]:
+    """The file."""
+    entries, packed = zip(*columns, strict=True)
+    return _file(about_document(about), entries, packed, texts)
+
+
+def _file(
+    about: dict[str, Any], entries: Iterable[dict[str, Any]], packed: Iterable[bytes], texts: dict[str, Any]
+) -> Iterator[bytes]:
+    text = zlib.compress(json.dumps(texts, separators=(",", ":")).encode(), _LEVEL)
+    told = {"name": TEXTS, "bytes": len(text), "crc": zlib.crc32(text)}
+    heading = json.dumps({"schema": SCHEMA, "about": about, "columns": [*entries, told]}).encode()
+    yield LEAD.pack(MAGIC, len(heading))
+    yield heading
+    yield from packed
+    yield text
+
+
+def frame_texts(names: Sequence[str], files: Sequence[str]) -> dict[str, list[Any]]:
+    each = sorted(set(files))
+    number = {name: index for index, name in enumerate(each)}
+    return {"names": list(names), "files": each, "file_of": [number[name] for name in files]}
+
+
+def about_document(about: About) -> dict[str, Any]:
+    clock = about.clock
+    return {
+        "source": about.source,
+        "host": about.host,
+        "kernel": about.kernel,
+        "clock": None if clock is None else clock._asdict(),
+        "rate_hz": about.rate_hz,
+        "lost": about.lost,
+        "throttled": about.throttled,
+        "has_time": about.has_time,
+        "gaps": [gap._asdict() for gap in about.gaps],
+        "ring": about.ring,
+        "serial": about.serial,
+        "boot": about.boot,
+    }

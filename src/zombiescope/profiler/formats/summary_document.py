@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from zombiescope.facts.names import quiet
-from zombiescope.profiler.stacks.coverage import Reason
+from zombiescope.profiler.stacks.about import Reason
 
 if TYPE_CHECKING:
     from zombiescope.profiler.stacks.summary import Happened, Summary

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of an ELF file: .symtab, else .dynsym and the small table in .gnu_debugdata; read in place, hostile files included."""
+"""Functions of an ELF file: .symtab, else .dynsym and the small table in .gnu_debugdata; those of a Go program by its own table of
+them (.gopclntab), which stays when a program is stripped. Read in place, hostile files included."""
 
 from __future__ import annotations
 
@@ -9,8 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from zombiescope.facts.names import shown
-from zombiescope.profiler.perf.go_names import SECTIONS as GO_SECTIONS
-from zombiescope.profiler.perf.go_names import read_go_table
 from zombiescope.profiler.stacks.arrays import I64, U64, Numbers, find_within
 
 _SYMBOL = [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
@@ -275,3 +274,85 @@ def _closed(starts: U64, ends: U64) -> U64:
         return ends
     following = np.append(starts[1:], starts[-1:] + np.uint64(_LAST_SYMBOL_BYTES))
     return np.where(ends == starts, following, ends)
+
+
+GO_SECTIONS = (b".gopclntab", b".data.rel.ro.gopclntab")
+_GO_1_2, _GO_1_16, _GO_1_18, _GO_1_20 = 0xFFFFFFFB, 0xFFFFFFFA, 0xFFFFFFF0, 0xFFFFFFF1
+_MOST_FUNCTIONS = 1 << 22
+
+
+class GoTable(NamedTuple):
+    starts: U64
+    """Ascending addresses."""
+    ends: U64
+    name_at: I64
+    """From the begin of the file."""
+
+
+class GoLayout(NamedTuple):
+    many: int
+    functions: int
+    """Where the table of entries begins."""
+    width: int
+    """Of an entry's two numbers."""
+    names: int
+    base: int
+    records: int
+    """What the second number counts from."""
+
+
+def go_layout(raw: memoryview, at: int, length: int, text: int) -> GoLayout | None:
+    """`at`, `length`: of the table in the file; `text`: where its code begins, if the table does not say. None: it is none."""
+    table = raw[at : at + length]
+    try:
+        found = _go_layout_in(table, text)
+    except struct.error:
+        return None
+    if found is None or not 0 < found.many <= _MOST_FUNCTIONS:
+        return None
+    return found if found.functions + (2 * found.many + 1) * found.width <= len(table) else None
+
+
+def _go_layout_in(table: memoryview, text: int) -> GoLayout | None:
+    magic, zero, _, pointer = struct.unpack_from("<IHBB", table)
+    if zero or pointer != 8:
+        return None
+    if magic in (_GO_1_18, _GO_1_20):
+        count, _, text_start, names, _, _, _, functions = struct.unpack_from("<8Q", table, 8)
+        return GoLayout(count, functions, 4, names, text_start or text, functions)
+    if magic == _GO_1_16:
+        count, _, names, _, _, _, functions = struct.unpack_from("<7Q", table, 8)
+        return GoLayout(count, functions, 8, names, 0, functions)
+    if magic == _GO_1_2:
+        (count,) = struct.unpack_from("<Q", table, 8)
+        return GoLayout(count, 16, 8, 0, 0, 0)
+    return None
+
+
+def read_go_table(raw: memoryview, at: int, length: int, text: int) -> GoTable | None:
+    """As `go_layout`."""
+    layout = go_layout(raw, at, length, text)
+    try:
+        return None if layout is None else _go_table(raw[at : at + length], at, layout)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _go_table(table: memoryview, at: int, layout: GoLayout) -> GoTable:
+    count, width = layout.many, layout.width
+    entries = np.frombuffer(table, f"<u{width}", 2 * count + 1, layout.functions).astype(np.int64)
+    starts, records = entries[0:-1:2], entries[1::2] + layout.records
+    following = entries[2::2]
+    inside = (records >= 0) & (records <= len(table) - width - 4) & (starts >= 0) & (following > starts)
+    bytes_ = np.frombuffer(table, np.uint8)
+    places = records[inside] + width
+    offsets = np.zeros(len(places), np.int64)
+    for byte in range(4):
+        offsets |= bytes_[places + byte].astype(np.int64) << (8 * byte)
+    name_at = offsets + layout.names
+    known = name_at < len(table)
+    starts, ends = starts[inside][known] + layout.base, following[inside][known] + layout.base
+    order = np.argsort(starts, kind="stable")
+    return GoTable(
+        starts[order].astype(np.uint64), ends[order].astype(np.uint64), (name_at[known][order] + at).astype(np.int64)
+    )

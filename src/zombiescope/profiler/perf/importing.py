@@ -16,9 +16,20 @@ from zombiescope.profiler.perf.frames import VDSO, Frames
 from zombiescope.profiler.perf.kernel_code import KernelSymbols, Spell, moved, no_kernel_symbols, own_symbols, spells
 from zombiescope.profiler.perf.processes import Spaces, Threads, follow
 from zombiescope.profiler.perf.samples import Samples, Walk, read_samples
-from zombiescope.profiler.perf.side_records import Change, KernelSymbol, Mapped, Side, read_side
+from zombiescope.profiler.perf.side_records import (
+    Change,
+    KernelSymbol,
+    Mapped,
+    Side,
+    about_it,
+    file_gaps,
+    read_side,
+    records_at,
+    sample_gaps,
+    stream_gaps,
+    walk_gaps,
+)
 from zombiescope.profiler.perf.symbolise import SymbolSources, symbolise
-from zombiescope.profiler.perf.telling import about_it, file_gaps, records_at, sample_gaps, stream_gaps, walk_gaps
 from zombiescope.profiler.stacks.arrays import U32, U64, dense_ids
 from zombiescope.profiler.stacks.capture import About, BrokenCapture, Capture, judge_idle
 

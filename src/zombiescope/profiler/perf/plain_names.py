@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A function's name as its author wrote it, whatever the language: C++, Rust in both of its schemes, Go. What is not understood
-stays as the linker has it."""
+"""A function's name as its author wrote it, whatever the language: C++, Rust in both of its schemes, Go, in whose names the linker
+writes a dot of a package's path as %2e. What is not understood stays as the linker has it."""
 
 from __future__ import annotations
 
 import re
 
 from zombiescope.facts.names import quiet
-from zombiescope.profiler.perf.go_names import go_name
 
 _RUST_HASH = re.compile(r"::h[0-9a-f]{16}(?: \[clone [^]]*\])*$")
 _RUST_BEGINNING = re.compile(r"(^|::)_\$")
 """A name must not begin with a sign: one that does is written with a letter before it."""
 _RUST_ESCAPE = re.compile(r"\$(SP|BP|RF|LT|GT|LP|RP|C|u[0-9a-f]{1,6})\$")
+_GO_ESCAPE = re.compile(r"%([0-9a-f]{2})")
 _RUST_SIGNS = {"SP": "@", "BP": "*", "RF": "&", "LT": "<", "GT": ">", "LP": "(", "RP": ")", "C": ","}
 
 
@@ -44,3 +44,13 @@ def _sign(word: str) -> str:
     number = int(word[1:], 16)
     sign = chr(number) if number < 0x110000 else ""
     return sign if sign.isprintable() else f"${word}$"
+
+
+def go_name(name: str) -> str:
+    """As the programmer wrote it."""
+    return _GO_ESCAPE.sub(lambda match: _go_sign(match[1]), name) if "%2e" in name else name
+
+
+def _go_sign(digits: str) -> str:
+    sign = chr(int(digits, 16))
+    return sign if sign.isprintable() and sign.isascii() else f"%{digits}"

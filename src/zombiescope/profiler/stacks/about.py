@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of a capture beside its samples. Without numpy: an import by the scanner needs no more."""
+"""What is known of a capture beside its samples, why it is worth keeping, and what a ring of captures covers. Without numpy: an
+import by the scanner needs no more."""
 
 from __future__ import annotations
 
@@ -92,3 +93,68 @@ class BrokenCapture(Exception):  # noqa: N818 (it names the thing, not the failu
         super().__init__(why)
         self.why = why
         self.hint = hint
+
+
+_WEIGHTS = {"asked": 4, "alert": 4, "nic-reset": 3, "finding": 3, "left-behind": 2, "saturated-core": 1}
+"""Which moments are worth keeping when there is no room for all of them; others weigh as little as the last."""
+
+
+class Reason(NamedTuple):
+    """Why a capture is worth keeping."""
+
+    kind: str
+    at: float
+    """Seconds since the epoch."""
+    words: str
+
+    @property
+    def weight(self) -> int:
+        return _WEIGHTS.get(self.kind, 1)
+
+
+class Note(NamedTuple):
+    at: float
+    """Seconds since the epoch."""
+    boot: str
+    steady: float
+    """Seconds on the steady clock of that boot."""
+    what: str
+    """began, ended, full, room, failed, dropped, rate, clock, over (more room was taken than the ring has)."""
+    words: str
+
+
+class Hole(NamedTuple):
+    """Time of which there is no capture."""
+
+    begin: float
+    """Seconds since the epoch, by the clock of then."""
+    end: float
+    seconds: float | None
+    """By the steady clock; None: the machine was restarted, and its clock makes no sense of the time between."""
+    why: str
+    steady: tuple[float, float] | None = None
+    """The same on the steady clock, where both ends are of one boot."""
+
+
+class Coverage(NamedTuple):
+    captures: int
+    size_bytes: int
+    begin: float | None
+    end: float | None
+    seconds: float
+    """Of samples."""
+    samples: int
+    kept: int
+    holes: tuple[Hole, ...]
+    jumps: tuple[tuple[float, float], ...]
+    """When a clock was set, and by how many seconds."""
+
+
+class RawFiles(NamedTuple):
+    """What a folder has of raw segments, as they were sampled: nobody has read them yet."""
+
+    segments: int
+    size_bytes: int
+    latest: bytes
+    symbols: bytes | None
+    """The names of the kernel's functions that were kept when the latest was recorded."""

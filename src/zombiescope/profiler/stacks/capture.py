@@ -57,7 +57,7 @@ class Capture:
     @property
     def kernel_samples(self) -> int:
         """At work in the kernel."""
-        return int((np.isin(self.mode, _KERNEL_MODES) & ~self.idle).sum())
+        return int((in_kernel(self.mode) & ~self.idle).sum())
 
     @property
     def core_count(self) -> int:
@@ -122,6 +122,10 @@ def rows_of(capture: Capture, selection: Selection) -> tuple[slice, Flags | None
         modes = _KERNEL_MODES if selection.side == "kernel" else (USER_MODE, GUEST_USER_MODE)
         wanted.append(_is_one_of(capture.mode[rows], modes))
     return rows, np.logical_and.reduce(wanted) if wanted else None
+
+
+def in_kernel(modes: Numbers) -> Flags:
+    return _is_one_of(modes, _KERNEL_MODES)
 
 
 def _is_one_of(column: Numbers, values: tuple[int, ...]) -> Flags:

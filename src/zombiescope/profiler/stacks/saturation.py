@@ -14,11 +14,10 @@ import numpy as np
 
 from zombiescope.profiler.stacks.arrays import I64
 from zombiescope.profiler.stacks.capture import (
-    GUEST_KERNEL_MODE,
-    KERNEL_MODE,
     BrokenCapture,
     Capture,
     Selection,
+    in_kernel,
     is_kernel_file,
     row_numbers,
 )
@@ -98,8 +97,7 @@ def rate_of(capture: Capture) -> float:
 def _windows(capture: Capture, cpu: int, window: float, count: int) -> tuple[I64, Shares]:
     mine = np.flatnonzero(capture.cpu == cpu)
     at = ((capture.time[mine] - capture.time[0]) // np.uint64(round(window * 1e9))).astype(np.int64)
-    mode = capture.mode[mine]
-    busy = ((mode == KERNEL_MODE) | (mode == GUEST_KERNEL_MODE)) & ~capture.idle[mine]
+    busy = in_kernel(capture.mode[mine]) & ~capture.idle[mine]
     return np.bincount(at[busy], minlength=count), np.bincount(at, minlength=count).astype(np.float64)
 
 

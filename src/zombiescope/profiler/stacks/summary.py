@@ -1,23 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """A capture summed up: how many cores each function, cause, process, cgroup and core took, on average and in its busiest second,
-and the moments when one core left its baseline. Small enough to be kept beside it and to search hundreds of them at once.
+and the moments when one core left its baseline; and what of that is unusual among the captures of a ring. Small enough to be
+kept beside it and to search hundreds of them at once.
 
 Everything is counted in cores: 0.5 is half of one core's time. Long captures are thinned evenly first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Collection, Mapping
+from statistics import median
 from typing import NamedTuple
 
 import numpy as np
 
-from zombiescope.profiler.stacks.arrays import I64, Flags, Numbers, ranges
+from zombiescope.profiler.stacks.arrays import I64, Numbers, ranges
 from zombiescope.profiler.stacks.capture import (
-    GUEST_KERNEL_MODE,
-    KERNEL_MODE,
     Capture,
     Selection,
+    in_kernel,
     is_kernel_file,
     row_numbers,
 )
@@ -76,10 +78,10 @@ def sum_up(capture: Capture, shape: Shape, cause_of: CauseOf) -> Summary:
     rate, seconds = rate_of(capture), capture.seconds
     cpus = int(np.count_nonzero(np.bincount(capture.cpu))) if len(capture) else 0
     rows = row_numbers(capture, Selection())
-    in_kernel = _is_kernel(capture, rows)
+    kernel = int(in_kernel(capture.mode[rows]).sum())
     scale = 1.0 / (rate * max(seconds, 1.0)) if rate else 0.0
     weights = len(rows) if capture.weight is None else float(capture.weight[rows].sum())
-    summary = Summary(seconds, len(capture), rate, cpus, weights * scale, int(in_kernel.sum()) * scale, {}, ())
+    summary = Summary(seconds, len(capture), rate, cpus, weights * scale, kernel * scale, {}, ())
     if not rate or not len(rows) or not capture.about.has_time:
         return summary
     thin = -(-len(rows) // _MOST_SAMPLES)
@@ -99,12 +101,6 @@ def sum_up(capture: Capture, shape: Shape, cause_of: CauseOf) -> Summary:
     happened = tuple(_happened(capture, explain(capture, shape, one), cause_of) for one in moments)
     kept = {kind: tuple(each[: _MOST_ENTRIES[kind]]) for kind, each in taken.items()}
     return summary._replace(taken=kept, moments=happened)
-
-
-def _is_kernel(capture: Capture, rows: I64) -> Flags:
-    mode = capture.mode[rows]
-    found: Flags = (mode == KERNEL_MODE) | (mode == GUEST_KERNEL_MODE)
-    return found
 
 
 def frames_of_samples(capture: Capture, shape: Shape, rows: I64) -> tuple[I64, I64]:
@@ -196,7 +192,7 @@ class _Counting(NamedTuple):
 
     def cores(self, capture: Capture, chosen: I64) -> list[Taken]:
         """Time in the kernel, by core."""
-        mine = np.flatnonzero(_is_kernel(capture, chosen) & (capture.cpu[chosen] != _NO_CORE))
+        mine = np.flatnonzero(in_kernel(capture.mode[chosen]) & (capture.cpu[chosen] != _NO_CORE))
         cpus = capture.cpu[chosen][mine].astype(np.int64)
         names = tuple(map(str, range(int(cpus.max(initial=0)) + 1)))
         return self.of_pairs(mine, cpus, names)
@@ -209,3 +205,70 @@ def _happened(capture: Capture, found: Explained, cause_of: CauseOf) -> Happened
     cgroup = capture.cgroups[int(np.argmax(np.bincount(numbers)))] if len(numbers) else ""
     causes = [cause for name in reversed(found.stack) if (cause := cause_of(name))]
     return Happened(found, tuple(dict.fromkeys(causes)), cgroup)
+
+
+Peaks = Mapping[str, Mapping[str, float]]
+"""Kind, name: cores in its busiest second."""
+_MOST_CHANGED = 12
+_LEAST_RISE = 0.15
+_LEAST_SCORE = 3.0
+_LEAST_CAPTURES = 3
+_WIDEST = 1.4826
+"""A median distance as a standard deviation."""
+
+
+class Usual(NamedTuple):
+    cores: float
+    spread: float
+
+    def score(self, peak: float, rate_hz: float) -> float:
+        """How many deviations a peak is above what is usual: of counting samples, and of what the others show."""
+        counted = (self.cores + 3.0 / max(1.0, rate_hz)) / max(1.0, rate_hz)
+        return (peak - self.cores) / math.sqrt(counted + self.spread**2)
+
+
+_NONE = Usual(0.0, 0.0)
+
+
+class Changed(NamedTuple):
+    kind: str
+    name: str
+    peak: float
+    usual: float
+    score: float
+
+
+class Usuals:
+    """Of a number of captures, worked out once."""
+
+    def __init__(self, captures: Collection[Peaks]) -> None:
+        self.captures = len(captures)
+        self._found: dict[tuple[str, str], Usual] = {}
+        values: dict[tuple[str, str], list[float]] = {}
+        for each in captures:
+            for kind, of_kind in each.items():
+                for name, peak in of_kind.items():
+                    values.setdefault((kind, name), []).append(peak)
+        for key, seen in values.items():
+            if 2 * len(seen) >= self.captures:  # of one that most captures lack, none is usual
+                every = [*seen, *[0.0] * (self.captures - len(seen))]
+                middle = median(every)
+                spread = _WIDEST * median(abs(value - middle) for value in every)
+                self._found[key] = Usual(middle, spread)
+
+    def of(self, kind: str, name: str) -> Usual:
+        return self._found.get((kind, name), _NONE)
+
+
+def changed(peaks: Peaks, rate_hz: float, usuals: Usuals) -> tuple[Changed, ...]:
+    """What takes more than usual, most first. Nothing where there is too little to compare with."""
+    if usuals.captures < _LEAST_CAPTURES:
+        return ()
+    found = []
+    for kind in KINDS:
+        for name, peak in peaks.get(kind, {}).items():
+            usual = usuals.of(kind, name)
+            score = usual.score(peak, rate_hz)
+            if peak - usual.cores >= _LEAST_RISE and score >= _LEAST_SCORE:
+                found.append(Changed(kind, name, round(peak, 4), round(usual.cores, 4), round(score, 2)))
+    return tuple(sorted(found, key=lambda one: -one.score)[:_MOST_CHANGED])
