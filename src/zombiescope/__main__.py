@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`python -m zombiescope` is the same as `zombiescope`. A Python that is too old can read this file, and says so."""
 
+import signal
 import sys
 
 NEEDED = (3, 11)
@@ -15,8 +16,14 @@ def main() -> None:
             % (NEEDED + tuple(sys.version_info[:2]) + (sys.executable,))
         )
         sys.exit(3)
+    # Nothing has begun: until then Ctrl-C ends it, without a traceback of what was being loaded.
+    heard = signal.getsignal(signal.SIGINT)
+    if heard is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     from zombiescope.cli.main import run  # noqa: PLC0415 (only where it can be read)
 
+    if heard is signal.default_int_handler:
+        signal.signal(signal.SIGINT, heard)
     run()
 
 

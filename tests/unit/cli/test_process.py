@@ -8,6 +8,7 @@ import os
 import pty
 import signal
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -116,6 +117,24 @@ def test_ctrl_c_while_it_looks() -> None:
     child.send_signal(signal.SIGINT)
     out, err = child.communicate(timeout=60)
     assert (child.returncode, out, err.strip()) == (130, "", "interrupted")
+
+
+def test_ctrl_c_while_it_is_loaded(tmp_path: Path) -> None:
+    """No traceback of whatever module was on its way."""
+    (tmp_path / "click.py").write_text("import time\nprint('loading', flush=True)\ntime.sleep(60)\n")
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "zombiescope", "scan"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env={**PLAIN, "PYTHONPATH": str(tmp_path)},
+        )  # fmt: skip
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert child.stdout is not None
+    assert child.stdout.readline() == "loading\n"
+    child.send_signal(signal.SIGINT)
+    assert child.communicate(timeout=60)[1] == ""
+    assert child.returncode == -signal.SIGINT
 
 
 def wait_until_it_sleeps(pid: int) -> None:
