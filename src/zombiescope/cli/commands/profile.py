@@ -37,6 +37,8 @@ _COMMANDS = {
     "fleet": ("fleet", "fleet", "Ask such an archive: what is hot on these nodes and not on those, and when."),
 }
 _WITHOUT_NUMPY = ("record", "ring", "keep")
+_WITH_AN_ARCHIVE = ("ship", "fleet")
+"""They need what that extra holds beside numpy."""
 _VERBS = {
     "import": "import profiles",
     "list": "list profiles",
@@ -66,7 +68,8 @@ class _Commands(click.Group):
         if cmd_name not in _COMMANDS:
             return None
         if cmd_name not in _WITHOUT_NUMPY and find_spec("numpy") is None:
-            raise absent_part(f"cannot {_VERBS[cmd_name]}", "numpy", "profile", _INSTEAD)
+            extra = "archive" if cmd_name in _WITH_AN_ARCHIVE else "profile"
+            raise absent_part(f"cannot {_VERBS[cmd_name]}", "numpy", extra, _INSTEAD)
         if cmd_name == "import":
             defer_numpy()
         elif cmd_name not in _WITHOUT_NUMPY:
