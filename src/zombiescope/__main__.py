@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`python -m zombiescope` is the same as `zombiescope`. A Python that is too old can read this file, and says so."""
 
+import gc
 import sys
 
 NEEDED = (3, 11)
@@ -15,6 +16,7 @@ def main() -> None:
             % (NEEDED + tuple(sys.version_info[:2]) + (sys.executable,))
         )
         sys.exit(3)
+    gc.disable()  # as `run` does, and before the modules that it needs
     from zombiescope.cli.main import run  # noqa: PLC0415 (only where it can be read)
 
     run()

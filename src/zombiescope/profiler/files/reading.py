@@ -11,7 +11,6 @@ import re
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from zombiescope.errors import ObservationError, UsageError
@@ -309,7 +308,9 @@ def _made_directly(path: bytes, choices: Choices) -> Made | None:
 
 
 def _made(path: bytes, choices: Choices) -> Made:
-    from zombiescope.profiler.formats.capture_file import encode  # noqa: PLC0415 (the other way needs none)
+    from dataclasses import replace  # noqa: PLC0415 (the other way needs none of them)
+
+    from zombiescope.profiler.formats.capture_file import encode  # noqa: PLC0415
 
     prepare(_MEMORY_TIMES_FILE * _size(path))
     capture = _read(map_file(path, may_change=True), shown(os.path.basename(path)), choices)

@@ -12,7 +12,6 @@ import errno
 import mmap
 import os
 import stat
-from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
 
 from zombiescope.facts.gap import Gap
@@ -42,15 +41,14 @@ RUNNING_KALLSYMS = b"/proc/kallsyms"
 WithDebug = tuple[Elf, Elf | None]
 
 
-@dataclass(slots=True)
 class SymbolFiles:
     """Opens what an import asks for; keeps it until the import is over."""
 
-    root: bytes = b""
-    demangle: bool = True
-    _elfs: dict[tuple[str, str], ElfSymbols | Gap] = field(default_factory=dict)
-    _jits: dict[int, JitMap | Gap | None] = field(default_factory=dict)
-    _left: int = _MOST_COPIED_BYTES
+    def __init__(self, root: bytes = b"", demangle: bool = True) -> None:
+        self.root, self.demangle = root, demangle
+        self._elfs: dict[tuple[str, str], ElfSymbols | Gap] = {}
+        self._jits: dict[int, JitMap | Gap | None] = {}
+        self._left = _MOST_COPIED_BYTES
 
     def plain(self, name: str) -> str:
         return plain_name(name) if self.demangle else name

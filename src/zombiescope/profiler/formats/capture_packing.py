@@ -11,7 +11,7 @@ from math import log2
 from typing import Any, NamedTuple
 
 from zombiescope.profiler.formats.capture_heading import LEAD, MAGIC, SCHEMA
-from zombiescope.profiler.stacks.capture import About
+from zombiescope.profiler.stacks.about import About
 
 _LEVEL = 1
 _NO_REPEATS = ("time", "node", "thread", "tree_rest")

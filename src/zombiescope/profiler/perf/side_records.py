@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from zombiescope.facts.names import shown
@@ -56,22 +55,23 @@ class KernelSymbol(NamedTuple):
 Change = Renamed | Forked | Mapped
 
 
-@dataclass(slots=True)
 class Side:
     """Filled record by record, then only read."""
 
-    changes: list[Change] = field(default_factory=list)
-    kernel_symbols: list[KernelSymbol] = field(default_factory=list)
     kernel_text: int | None = None
     """Where the kernel's own code began when this was recorded: tells whether a saved kallsyms is of the same boot."""
-    cgroups: dict[int, str] = field(default_factory=dict)
-    build_ids: dict[str, str] = field(default_factory=dict)
-    told_lost: int = 0
+    told_lost = 0
     """By the kernel, as soon as there is room again for saying so."""
-    counted_lost: int = 0
+    counted_lost = 0
     """By perf when it ends, from the kernel's counters: the same ones and those that were never told."""
-    throttled: int = 0
-    broken: int = 0
+    throttled = 0
+    broken = 0
+
+    def __init__(self) -> None:
+        self.changes: list[Change] = []
+        self.kernel_symbols: list[KernelSymbol] = []
+        self.cgroups: dict[int, str] = {}
+        self.build_ids: dict[str, str] = {}
 
     @property
     def lost(self) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from zombiescope.facts.gap import Gap
 from zombiescope.profiler.perf.data_file import PerfFile
 from zombiescope.profiler.perf.side_records import Side
-from zombiescope.profiler.stacks.capture import About
+from zombiescope.profiler.stacks.about import About
 
 _MOST_RATE_HZ = 10**9
 
