@@ -13,6 +13,7 @@ from zombiescope.profiler.perf.go_names import SECTIONS as GO_SECTIONS
 from zombiescope.profiler.perf.go_names import read_go_table
 from zombiescope.profiler.stacks.arrays import I64, U64, Numbers, find_within
 
+OUTSIDE_OF_IT = "its tables lie outside of it"
 _SYMBOL = [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
 SYMBOL_BYTES = 24
 _LOAD, NO_BITS, EXECUTABLE = 1, 8, 4
@@ -55,8 +56,9 @@ class Elf(NamedTuple):
     def addresses(self, file_offsets: U64) -> U64:
         out = file_offsets.copy()
         for at, address, length in self.loads:
-            inside = (file_offsets >= np.uint64(at)) & (file_offsets < np.uint64(at + length))
-            out[inside] = file_offsets[inside] - np.uint64(at) + np.uint64(address)
+            within = file_offsets - np.uint64(at)
+            inside = within < np.uint64(length)  # those before it are far beyond it here
+            out[inside] = within[inside] + np.uint64(address)
         return out
 
 
@@ -97,8 +99,8 @@ def open_elf(raw: bytes | memoryview) -> Elf:
         raise BrokenElf("it is not 64-bit little-endian")
     try:
         return _open(buffer)
-    except struct.error as error:
-        raise BrokenElf("its tables lie outside of it") from error
+    except (struct.error, OverflowError) as error:
+        raise BrokenElf(OUTSIDE_OF_IT) from error
 
 
 def _open(buffer: memoryview) -> Elf:
@@ -128,8 +130,11 @@ def _open(buffer: memoryview) -> Elf:
 
 def read_symbols(elf: Elf, debug: Elf | None = None) -> ElfSymbols:
     """The functions of a file, named by itself, by its separate debug file, or by the table packed into it; and the linker's
-    stubs (`memcpy@plt`), which no table names."""
-    return _with_stubs(_own_symbols(elf, debug))
+    stubs (`memcpy@plt`), which no table names. Raises BrokenElf."""
+    try:
+        return _with_stubs(_own_symbols(elf, debug))
+    except (OverflowError, ValueError, IndexError) as error:
+        raise BrokenElf(OUTSIDE_OF_IT) from error
 
 
 def _own_symbols(elf: Elf, debug: Elf | None) -> ElfSymbols:
