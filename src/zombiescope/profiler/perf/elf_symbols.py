@@ -12,6 +12,7 @@ import numpy as np
 from zombiescope.facts.names import shown
 from zombiescope.profiler.stacks.arrays import I64, U64, Numbers, find_within
 
+OUTSIDE_OF_IT = "its tables lie outside of it"
 _SYMBOL = [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
 SYMBOL_BYTES = 24
 _LOAD, NO_BITS, EXECUTABLE = 1, 8, 4
@@ -56,8 +57,9 @@ class Elf(NamedTuple):
     def addresses(self, file_offsets: U64) -> U64:
         out = file_offsets.copy()
         for at, address, length in self.loads:
-            inside = (file_offsets >= np.uint64(at)) & (file_offsets < np.uint64(at + length))
-            out[inside] = file_offsets[inside] - np.uint64(at) + np.uint64(address)
+            within = file_offsets - np.uint64(at)
+            inside = within < np.uint64(length)  # those before it are far beyond it here
+            out[inside] = within[inside] + np.uint64(address)
         return out
 
 
@@ -99,7 +101,7 @@ def open_elf(raw: bytes | memoryview) -> Elf:
     try:
         return _open(buffer)
     except (struct.error, OverflowError) as error:
-        raise BrokenElf("its tables lie outside of it") from error
+        raise BrokenElf(OUTSIDE_OF_IT) from error
 
 
 def _open(buffer: memoryview) -> Elf:
@@ -108,7 +110,7 @@ def _open(buffer: memoryview) -> Elf:
     loads = []
     for index in range(programs):
         kind, _, at, address, _, length = struct.unpack_from("<IIQQQQ", buffer, programs_at + index * program_bytes)
-        if kind == _LOAD and at < len(buffer):
+        if kind == _LOAD:
             loads.append((at, address, min(length, len(buffer))))
     found: list[Section] = []
     name_offsets: list[int] = []
@@ -118,7 +120,7 @@ def _open(buffer: memoryview) -> Elf:
         )
         name_offsets.append(name)
         inside = kind != NO_BITS and at + length <= len(buffer)
-        found.append(Section(flags, address, at if inside else 0, length if inside else 0, link, kind))
+        found.append(Section(flags, address, 0 if kind == NO_BITS else at, length if inside else 0, link, kind))
     by_name: dict[bytes, Section] = {}
     if names_in < len(found):
         names_at = found[names_in].at
@@ -129,8 +131,11 @@ def _open(buffer: memoryview) -> Elf:
 
 def read_symbols(elf: Elf, debug: Elf | None = None) -> ElfSymbols:
     """The functions of a file, named by itself, by its separate debug file, or by the table packed into it; and the linker's
-    stubs (`memcpy@plt`), which no table names."""
-    return _with_stubs(_own_symbols(elf, debug))
+    stubs (`memcpy@plt`), which no table names. Raises BrokenElf."""
+    try:
+        return _with_stubs(_own_symbols(elf, debug))
+    except (OverflowError, ValueError, IndexError) as error:
+        raise BrokenElf(OUTSIDE_OF_IT) from error
 
 
 def _own_symbols(elf: Elf, debug: Elf | None) -> ElfSymbols:
