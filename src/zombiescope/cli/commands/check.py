@@ -19,6 +19,7 @@ from zombiescope.host.live import choose_host
 from zombiescope.pipeline import audit as auditing
 from zombiescope.pipeline import check as gating
 from zombiescope.pipeline.boot import BootTest
+from zombiescope.presenters.document import document
 
 _BOOT_SECONDS = 90.0
 _FORMATS = ("text", "json", "junit", "sarif", "nagios", "npd", "prometheus", "github")
@@ -164,7 +165,6 @@ def _limit(text: str) -> tuple[str, float]:
 
 def _answer(checked: gating.Checked, form: str, where: str, *, is_image: bool) -> Answer:
     from zombiescope.presenters import gate_json  # noqa: PLC0415
-    from zombiescope.presenters.document import document  # noqa: PLC0415
 
     gate, code = checked.gate, checked.gate.verdict.exit_code
     match form:

@@ -15,6 +15,7 @@ from zombiescope.errors import ObservationError, UsageError
 from zombiescope.pipeline.carrying import Places, opened_places
 from zombiescope.pipeline.opening import open_host
 from zombiescope.pipeline.recall import recall
+from zombiescope.presenters.history_json import render_history, render_history_csv
 
 
 @click.command(
@@ -61,14 +62,10 @@ def history(
         since = 0.0 if seconds is None else until - seconds
         kept = captures_between(places.captures or captures_of(config, state), since, until)
     if as_json:
-        from zombiescope.presenters.history_json import render_history  # noqa: PLC0415 (each form loads only what it needs)
-
         return JsonAnswer(
             render_history(found.snapshot, found.recall, found.happenings, found.moment, found.gaps, kept)
         )
     if as_csv:
-        from zombiescope.presenters.history_json import render_history_csv  # noqa: PLC0415
-
         return PlainAnswer(render_history_csv(found.samples))
     from zombiescope.presenters.history_text import render_history_text  # noqa: PLC0415
 
