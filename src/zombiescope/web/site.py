@@ -220,11 +220,6 @@ class Shelf:
     def is_making(self) -> bool:
         return self._child is not None
 
-    @property
-    def began_at(self) -> float:
-        """By the clock of the wall, when the one that is being made was begun."""
-        return self._began
-
     def want(self) -> None:
         """Somebody asks: one is begun unless one is being made, or the last is too young."""
         now = time.monotonic()
