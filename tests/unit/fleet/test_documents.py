@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 from rich.console import Console
 
-from zombiescope.cli.answer import JsonAnswer, PlainAnswer, TextAnswer
+from zombiescope.cli.command import JsonAnswer, PlainAnswer, TextAnswer
 from zombiescope.cli.commands.fleet import fleet
 from zombiescope.diagnosis.catalogue import FINDINGS
 from zombiescope.diagnosis.fleet_health import judge_nodes

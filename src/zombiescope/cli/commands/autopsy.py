@@ -9,8 +9,7 @@ import re
 
 import click
 
-from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer, TextAnswer
-from zombiescope.cli.options import examples, json_option, root_option
+from zombiescope.cli.command import Answer, JsonAnswer, PlainAnswer, TextAnswer, examples, json_option, root_option
 from zombiescope.cli.progress import stage_shown
 from zombiescope.errors import UsageError
 from zombiescope.facts.names import shown

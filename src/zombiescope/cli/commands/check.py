@@ -8,8 +8,16 @@ from typing import Any
 import click
 
 from zombiescope import __version__
-from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer, TextAnswer
-from zombiescope.cli.options import examples, manifests_option, root_option, same_place
+from zombiescope.cli.command import (
+    Answer,
+    JsonAnswer,
+    PlainAnswer,
+    TextAnswer,
+    examples,
+    manifests_option,
+    root_option,
+    same_place,
+)
 from zombiescope.cli.progress import bytes_shown, window_shown
 from zombiescope.diagnosis.limits import NAMES
 from zombiescope.errors import UsageError

@@ -8,8 +8,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer, TextAnswer
-from zombiescope.cli.options import asking_options, config_option, examples, json_option, root_option, tell_unfinished
+from zombiescope.cli.command import (
+    Answer,
+    JsonAnswer,
+    PlainAnswer,
+    TextAnswer,
+    asking_options,
+    config_option,
+    examples,
+    json_option,
+    root_option,
+    tell_unfinished,
+)
 from zombiescope.cli.progress import window_shown
 from zombiescope.config import load_config, thresholds_for
 from zombiescope.diagnosis.engine import Diagnosis, at_least

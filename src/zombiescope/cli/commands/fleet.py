@@ -8,8 +8,18 @@ from typing import Any
 
 import click
 
-from zombiescope.cli.answer import Answer, JsonAnswer, Next, PlainAnswer, TextAnswer
-from zombiescope.cli.options import config_option, examples, json_option, listen_option, together
+from zombiescope.cli.command import (
+    Answer,
+    JsonAnswer,
+    Next,
+    PlainAnswer,
+    TextAnswer,
+    config_option,
+    examples,
+    json_option,
+    listen_option,
+    together,
+)
 from zombiescope.cli.progress import stage_shown
 from zombiescope.config import read_safely, thresholds_for
 from zombiescope.diagnosis.fleet_health import SICK_BY

@@ -7,8 +7,19 @@ import os
 
 import click
 
-from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer, TextAnswer
-from zombiescope.cli.options import AGE, SECONDS_PER, config_option, examples, json_option, moment_of, root_option
+from zombiescope.cli.command import (
+    AGE,
+    SECONDS_PER,
+    Answer,
+    JsonAnswer,
+    PlainAnswer,
+    TextAnswer,
+    config_option,
+    examples,
+    json_option,
+    moment_of,
+    root_option,
+)
 from zombiescope.cli.profiles.carrying import captures_between, captures_of, lay_down_captures
 from zombiescope.config import load_config
 from zombiescope.errors import ObservationError, UsageError

@@ -15,8 +15,7 @@ from typing import Any
 
 import click
 
-from zombiescope.cli.answer import Answer, JsonAnswer, Next, TextAnswer
-from zombiescope.cli.options import Listed, examples, json_option
+from zombiescope.cli.command import Answer, JsonAnswer, Listed, Next, TextAnswer, examples, json_option
 from zombiescope.cli.progress import count_shown, stage_shown, window_shown
 from zombiescope.errors import EXIT_FINE, ActionFailedError, UsageError, reason_of
 from zombiescope.facts.gap import Gap

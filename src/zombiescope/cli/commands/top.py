@@ -9,7 +9,7 @@ from importlib.util import find_spec
 
 import click
 
-from zombiescope.cli.options import examples, root_option, same_place
+from zombiescope.cli.command import examples, root_option, same_place
 from zombiescope.errors import EXIT_FINE, EXIT_INTERRUPTED, IS_ONE_FILE, UsageError
 from zombiescope.host.access import Host
 from zombiescope.pipeline.opening import open_host

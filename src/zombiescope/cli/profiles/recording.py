@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from zombiescope.cli.answer import Answer, JsonAnswer, Next, TextAnswer
-from zombiescope.cli.options import config_option, examples, json_option
+from zombiescope.cli.command import Answer, JsonAnswer, Next, TextAnswer, config_option, examples, json_option
 from zombiescope.cli.profiles.options import captures_option, next_line
 from zombiescope.cli.progress import running_shown
 from zombiescope.config import Config, Value, load_config, load_profile_config

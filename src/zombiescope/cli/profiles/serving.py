@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping
 import click
 
 from zombiescope import __version__
-from zombiescope.cli.answer import Answer
-from zombiescope.cli.options import examples
+from zombiescope.cli.command import Answer, examples
 from zombiescope.cli.profiles.options import capture_argument, captures_option
 from zombiescope.cli.serving import serve_page
 from zombiescope.config import listen_address
