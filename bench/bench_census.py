@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from zombiescope.host.live import LiveHost
-from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
+from zombiescope.probes.cgroups import read_memory_hierarchy
 
 ROUNDS = 7
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pages tier on 20,000 real zombies with a tmpfs file each: CPU to name every file, with and without a parent that owns
-pages itself, and the whole machine's page census; the BPF walk over the same zombies beside it. Needs root.
+pages itself; the BPF walk over the same zombies beside it. Needs root.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from tests.kernel.zombie_maker import Maker, run_inside
 
 from zombiescope.facts.cgroups import Hierarchy, MemoryUse, Residuals
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.page_pins import PageCensus, PagePins
+from zombiescope.facts.page_pins import PagePins
 from zombiescope.facts.zombies import Walk
 from zombiescope.host.live import LiveHost
-from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
-from zombiescope.probes.readers.page_census import read_page_census, read_page_pins
+from zombiescope.probes.cgroups import read_memory_hierarchy
+from zombiescope.probes.readers.page_pins import read_page_pins
 from zombiescope.probes.readers.zombie_walk import read_zombie_walk
 
 Answer = TypeVar("Answer")
@@ -62,10 +62,6 @@ def main() -> None:
         pages = name_all(host, hierarchy, maker.prefix, "pages tier, the parent owns none")
         run_inside(os.fsencode(maker.top), maker.tmpfs(b"own", 1))
         name_all(host, hierarchy, maker.prefix, "pages tier, the parent owns one: by mapping")
-        live = host.directories(hierarchy.mount_point).paths
-        census, seen = best_of(lambda: read_page_census(host, hierarchy, live))
-        assert isinstance(seen, PageCensus), seen
-        print(f"{'census of every page of the machine':<44} {census:8.3f} s CPU   {seen.pages_seen:,} pages")
         walk, walked = best_of(lambda: read_zombie_walk(host))
         if isinstance(walked, Walk):
             found = sum(zombie.parent == maker.prefix for zombie in walked.zombies)

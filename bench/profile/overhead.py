@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What recording costs: overhead.py [PAIRS [HZ]]. Every core is busy; sampling is switched on and off in short windows side by
-side, and the work done for each CPU second compared pair by pair, so that a machine whose speed changes changes both. Ours, and
-`perf record` switched by its control file; then what the recorders themselves take of a core: ours with two captures of a minute
-stored and summed up. In all, in percent of a core: the work's part of all cores and the recorder's own (aim at 49 Hz: 0.5). Root.
+"""What recording costs: overhead.py [PAIRS [HZ [SECONDS]]], SECONDS of a capture. Every core is busy; sampling is switched on and
+off in short windows side by side, and the work done for each CPU second compared pair by pair, so that a machine whose speed
+changes changes both. Ours, and `perf record` switched by its control file; then what the recorders themselves take of a core, with
+their children: ours as the service records, over two captures that are stored and summed up, once the first one is (what it loads
+once is said apart). In all, in percent of a core: the work's part of all cores and the recorder's own (aim at 49 Hz: 0.5). Root.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import NamedTuple
 from zombiescope.kernel.perf_events import Sampler
 
 RATE = int(sys.argv[2]) if len(sys.argv) > 2 else 99
+SEGMENT = int(sys.argv[3]) if len(sys.argv) > 3 else 120
 WINDOW_SECONDS = 0.1
 WORK = """
 import hashlib, mmap, os, struct, sys, time
@@ -138,46 +140,69 @@ def compare(workers: Workers, turn: Switch, pairs: int) -> list[float]:
     return found
 
 
-def itself(command: list[str], seconds: float) -> float:
-    """The share of a core that a recorder takes once it has begun: over whole segments."""
+class Itself(NamedTuple):
+    begun: float
+    """CPU seconds until the first capture was stored, or sampling had begun."""
+    share: float
+    """Of a core, from then on."""
+
+
+def itself(command: list[str], seconds: float, stored: Callable[[], int] | None) -> Itself:
+    """Over whole segments, from the moment that one is stored, where it stores some."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     time.sleep(5)
-    before, begin = spent_by(process.pid), time.monotonic()
+    while stored is not None and not stored():
+        time.sleep(0.1)
+    before, begin, had = spent_by(process.pid), time.monotonic(), stored() if stored else 0
     time.sleep(seconds)
+    while stored is not None and stored() < had + round(seconds / SEGMENT):
+        time.sleep(0.1)
     share = (spent_by(process.pid) - before) / (time.monotonic() - begin)
     process.send_signal(signal.SIGINT)
     process.wait()
-    return share
+    return Itself(before, share)
 
 
 def spent_by(pid: int) -> float:
-    """Of all its threads, to the nanosecond where the kernel tells."""
+    """Of all its threads, to the nanosecond where the kernel tells, and of its children, those that have ended among them."""
     threads = Path(f"/proc/{pid}/task").iterdir()
-    return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9
+    mine = sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9
+    stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    ended = (int(stat[13]) + int(stat[14])) / os.sysconf("SC_CLK_TCK")
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return mine + ended + sum(spent_by(int(child)) for child in children)
 
 
 def main() -> None:
     pairs = int(sys.argv[1]) if len(sys.argv) > 1 else 400
     with working() as workers, tempfile.TemporaryDirectory(prefix="zombiescope-bench-") as folder:
         own = [sys.executable, "-m", "zombiescope", "profile", "record", "--service", "--captures", folder]
-        own += ["--rate", str(RATE), "--segment", "60"]
-        show("ours", pairs, workers, ours, own)
+        own += ["--rate", str(RATE), "--segment", str(SEGMENT)]
+        show("ours", pairs, workers, ours, Recorder(own, 2 * SEGMENT, lambda: len(list(Path(folder).glob("*.zscap")))))
         if shutil.which("perf"):
             peer = ["perf", "record", "-q", "-a", "-g", "-e", "cpu-clock", "-F", str(RATE), "-o", f"{folder}/perf.data"]
-            show("perf", pairs, workers, perfs, peer)
+            show("perf", pairs, workers, perfs, Recorder(peer, 10, None))
+
+
+class Recorder(NamedTuple):
+    command: list[str]
+    seconds: float
+    stored: Callable[[], int] | None
+    """How many captures there are; None: it stores none."""
 
 
 def show(
-    name: str, pairs: int, workers: Workers, switched: Callable[[], AbstractContextManager[Switch]], command: list[str]
+    name: str, pairs: int, workers: Workers, switched: Callable[[], AbstractContextManager[Switch]], recorder: Recorder
 ) -> None:
     with switched() as turn:
         found = compare(workers, turn, pairs)
     low, middle, high = statistics.quantiles(found, n=4)
     error = 1.2533 * statistics.stdev(found) / len(found) ** 0.5
-    own = itself(command, 120 if name == "ours" else 10)
+    begun, own = itself(*recorder)
     print(
         f"{name} at {RATE} Hz: the work takes {100 * middle:+.2f} % more CPU time (median of {pairs} pairs, give or take "
-        f"{100 * error:.2f}; half of them {100 * low:+.1f} to {100 * high:+.1f}); the recorder itself {100 * own:.2f} % of a core",
+        f"{100 * error:.2f}; half of them {100 * low:+.1f} to {100 * high:+.1f}); the recorder itself {100 * own:.2f} % of a core, "
+        f"after {begun:.2f} CPU s until it had begun",
         flush=True,
     )
     cores = len(os.sched_getaffinity(0))

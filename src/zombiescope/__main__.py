@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`python -m zombiescope` is the same as `zombiescope`. A Python that is too old can read this file, and says so."""
 
+import gc
+import signal
 import sys
 
 NEEDED = (3, 11)
@@ -15,8 +17,16 @@ def main() -> None:
             % (NEEDED + tuple(sys.version_info[:2]) + (sys.executable,))
         )
         sys.exit(3)
+    heard = signal.getsignal(signal.SIGINT)
+    if (
+        heard is signal.default_int_handler
+    ):  # nothing has begun: Ctrl-C ends it, without a traceback of what was being loaded
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    gc.disable()  # as `run` does, and before the modules that it needs
     from zombiescope.cli.main import run  # noqa: PLC0415 (only where it can be read)
 
+    if heard is signal.default_int_handler:
+        signal.signal(signal.SIGINT, heard)
     run()
 
 

@@ -56,7 +56,7 @@ from zombiescope.pipeline.doctor import Examined
 from zombiescope.pipeline.page_look import Looked, Subject, documents, read_day, stories
 from zombiescope.pipeline.plan import activity_of
 from zombiescope.pipeline.scan import growth_of
-from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
+from zombiescope.probes.cgroups import read_memory_hierarchy
 from zombiescope.profiler.files.store import save
 from zombiescope.profiler.formats.capture_file import encode as encode_capture
 from zombiescope.profiler.perf.importing import import_perf

@@ -61,7 +61,7 @@ def test_pax_records(tmp_path: Path) -> None:
 @pytest.mark.parametrize("place", ["image", "folder"])
 @pytest.mark.parametrize("bomb", [strangers.settings_bomb, strangers.presets_bomb])
 def test_lines_of_units_and_presets(tmp_path: Path, bomb: Callable[[], dict[str, bytes]], place: str) -> None:
-    """What is not read is said."""
+    """What is not read of a unit is said; presets are not read at all."""
     members = bomb()
     if place == "image":
         packed = gzip.compress(tarred(members), 9)
@@ -71,7 +71,8 @@ def test_lines_of_units_and_presets(tmp_path: Path, bomb: Callable[[], dict[str,
         plant(tmp_path / "tree", members)
         outcome = measured("audit", "--root", tmp_path / "tree")
     outcome.assert_bounded()
-    assert "the rest was not read" in " ".join((outcome.out + outcome.err).split())
+    if bomb is strangers.settings_bomb:
+        assert "the rest was not read" in " ".join((outcome.out + outcome.err).split())
 
 
 @pytest.mark.attack("take a gibibyte with a thousand units, each within the bound for one")

@@ -16,9 +16,9 @@ from zombiescope.facts.cgroups import Hierarchy, Residuals
 from zombiescope.facts.page_pins import NAMED_KINDS, PagePins, PinnedFile
 from zombiescope.facts.zombies import PinKind
 from zombiescope.host.live import LiveHost
-from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
+from zombiescope.probes.cgroups import read_memory_hierarchy
 from zombiescope.probes.readers.memcg_residual import read_residuals
-from zombiescope.probes.readers.page_census import read_page_pins
+from zombiescope.probes.readers.page_pins import read_page_pins
 
 COUNT = 4 if IN_MACHINE else 20
 NAMED = {

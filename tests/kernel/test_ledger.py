@@ -21,8 +21,8 @@ from zombiescope.facts.zombies import Walk
 from zombiescope.host.live import LiveHost
 from zombiescope.kernel.ledgers import BpfLedger, Ledger, TraceLedger, pattern_of
 from zombiescope.kernel.tracefs import open_tracefs
+from zombiescope.probes.cgroups import read_memory_hierarchy
 from zombiescope.probes.readers.cgroup_lifecycle import open_ledger
-from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.zombie_walk import read_zombie_walk
 
 pytestmark = [pytest.mark.kernel, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]

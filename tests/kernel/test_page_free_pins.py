@@ -3,29 +3,24 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import socket
 import time
 from collections.abc import Iterator
-from mmap import PAGESIZE
 from pathlib import Path
 
 import pytest
 from tests.kernel.zombie_maker import Maker, wait_until
 
 from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
-from zombiescope.facts.page_pins import CgroupNamespaces, DeletedTasks, SocketCandidates, WritebackTrace
+from zombiescope.facts.page_pins import DeletedTasks, SocketCandidates
 from zombiescope.host.live import LiveHost
-from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
-from zombiescope.probes.readers.holders import read_cgroup_namespaces, read_deleted_tasks, read_socket_pins
-from zombiescope.probes.readers.memcg_residual import read_writeback_trace
+from zombiescope.probes.cgroups import read_memory_hierarchy
+from zombiescope.probes.readers.holders import read_deleted_tasks, read_socket_pins
 
 pytestmark = [pytest.mark.kernel, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
 HOST = LiveHost()
-_libc = ctypes.CDLL(None, use_errno=True)
-_NEW_CGROUPS = 0x02000000
 
 
 @pytest.fixture
@@ -90,27 +85,6 @@ def test_a_live_cgroup_with_such_a_name_is_no_zombie(maker: Maker) -> None:
         os.waitpid(child, 0)
 
 
-def test_a_cgroup_namespace_is_a_candidate_while_somebody_is_in_it() -> None:
-    ready, go = os.pipe(), os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.write(ready[1], b"x" if _libc.unshare(_NEW_CGROUPS) == 0 else b"-")
-            os.read(go[0], 1)
-        finally:
-            os._exit(0)
-    try:
-        assert os.read(ready[0], 1) == b"x"
-        inode = os.stat(f"/proc/{child}/ns/cgroup").st_ino
-        found = read_cgroup_namespaces(HOST, memory())
-        assert isinstance(found, CgroupNamespaces), found
-        (namespace,) = [each for each in found.namespaces if each.inode == inode]
-        assert namespace.processes == (child,)
-    finally:
-        os.write(go[1], b"x")
-        os.waitpid(child, 0)
-
-
 @pytest.mark.skipif(unified() is None, reason="no cgroup2 file system is mounted")
 def test_a_socket_tells_the_dead_cgroup_it_was_made_in() -> None:
     mount = unified()
@@ -142,33 +116,13 @@ def test_a_socket_tells_the_dead_cgroup_it_was_made_in() -> None:
         if any("could be asked" in gap.reason for gap in found.gaps) and not found.dead:
             return  # a kernel without inet_diag: the gap is what must be told
         (dead,) = [each for each in found.dead if each.cgroup == number]
-        assert dead.protocol == "tcp" and dead.local.startswith("127.0.0.1:")
+        assert dead.protocol == "tcp"
         assert dead.processes == (os.getpid(),)
-        assert found.unix_count is not None and found.unix_count >= 2
     finally:
         for descriptor in descriptors:
             os.close(descriptor)
         here.close()
         there.close()
-
-
-def test_files_that_are_dirty_at_death_leave_a_trace_until_they_are_on_disk(maker: Maker) -> None:
-    size = PAGESIZE * 512
-
-    def write() -> None:
-        (maker.disk / "dirty").write_bytes(b"z" * size)
-
-    maker.die(b"writer", write)
-
-    def dirty() -> int:
-        found = read_writeback_trace(HOST, memory(), [maker.prefix])
-        assert isinstance(found, WritebackTrace), found
-        residual = found.by_parent.get(maker.prefix)
-        return residual.dirty + residual.writeback if residual else 0
-
-    assert wait_until(lambda: dirty() >= size // 2)
-    os.sync()
-    assert wait_until(lambda: dirty() == 0)
 
 
 @pytest.mark.skipif(unified() is None, reason="no cgroup2 file system is mounted")

@@ -4,13 +4,17 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import subprocess
 import tarfile
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 import yaml
+from tests.kubernetes.build import ensure
 from tests.kubernetes.test_manifests import TOP, said
 
 from zombiescope import __version__
@@ -19,8 +23,11 @@ PLUGIN = TOP / "deploy/kubectl/kubectl-zombiescope"
 FAKE = r"""#!/bin/sh
 printf '%s\n' "$*" >> "$ASKED"
 case "$*" in
-*"get nodes"*) printf 'n2\t\t\t\nn1\tTrue\t2026-11-18T12:00:00Z\tZombieMemcgAboveLimit: 2,000 \033[31mdead\n' ;;
-*"get pods"*n9*) exit 1 ;;
+*"get nodes"*) printf 'n2\nn1\t"True"\t"2026-11-18T12:00:00Z"\t"ZombieMemcgAboveLimit: 2,000 \033[31mdead"\n' ;;
+*"get pods"*n9*) ;;
+*"get pods"*n8*) echo 'error: pods is forbidden' >&2 ; exit 1 ;;
+*"get pods"*n7*) echo '--server=http://192.0.2.1' ;;
+*"get pods"*n6*) echo agent-y agent-z ;;
 *"get pods"*) echo agent-x ;;
 *"exec"*scan*) echo 'zombies: 12 dead memory cgroups are still in the kernel' ; echo more ;;
 *"exec"*doctor*) echo 'it is crashy' ;;
@@ -104,6 +111,83 @@ def test_errors_say_what_and_why(fake: Fake, words: list[str], why: str) -> None
     assert (done.returncode, done.stdout) == (2, "")
     assert why in done.stderr
     assert "try: " in done.stderr
+
+
+def test_who_cannot_be_asked_is_not_said_to_be_absent(fake: Fake) -> None:
+    done = fake.run("doctor", "n8")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "pods is forbidden" in done.stderr
+    assert "no agent runs there" not in done.stderr
+    done = subprocess.run([PLUGIN, "doctor", "n1"], check=False, capture_output=True, text=True, env={"PATH": "/none"})
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "there is no kubectl on the PATH" in done.stderr
+
+
+def test_of_two_agents_one_is_asked_and_no_name_is_an_option(fake: Fake) -> None:
+    assert fake.run("doctor", "n6").stdout == "it is crashy\n"
+    assert "agent-y --container" in fake.asked.read_text()
+    assert "not a plain name" in fake.run("doctor", "n7").stderr
+
+
+def condition(**said: object) -> dict[str, object]:
+    usual = {"type": "ZombieMemcgPressure", "status": "True", "lastTransitionTime": "2026-11-18T12:00:00Z"}
+    return {**usual, "reason": "ZombieMemcgAboveLimit", "message": "2,000 dead", **said}
+
+
+def served(nodes: list[dict[str, object]]) -> type[BaseHTTPRequestHandler]:
+    """As much of an API server as kubectl asks for before it lists nodes."""
+    kinds = [{"name": "nodes", "kind": "Node", "singularName": "node", "namespaced": False, "verbs": ["get", "list"]}]
+    answers: dict[str, dict[str, object]] = {
+        "/api": {"kind": "APIVersions", "versions": ["v1"]},
+        "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": []},
+        "/api/v1": {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "v1", "resources": kinds},
+        "/api/v1/nodes": {"kind": "NodeList", "apiVersion": "v1", "metadata": {}, "items": nodes},
+    }
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            said = answers.get(self.path.partition("?")[0])
+            body = json.dumps(said).encode()
+            self.send_response(200 if said else 404)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    return Handler
+
+
+def test_what_others_write_into_a_node_stays_one_printable_line(tmp_path: Path) -> None:
+    """With kubectl itself: a message that pretends to be another node, and conditions in no form at all."""
+    hostile = 'evil\nn9\t"False"\t"2020"\t"fine" \x1b[31m \u202e'
+    told = {
+        "n1": [condition()],
+        "n2": [condition(message=hostile)],
+        "n3": None,
+        "n4": [{}, condition(lastTransitionTime=None)],
+    }
+    nodes: list[dict[str, object]] = [
+        {"kind": "Node", "apiVersion": "v1", "metadata": {"name": name}, "status": {"conditions": said}}
+        for name, said in told.items()
+    ]
+    with ThreadingHTTPServer(("127.0.0.1", 0), served(nodes)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        kubectl = f'#!/bin/sh\nexec {ensure().kubectl} --server=http://127.0.0.1:{server.server_port} "$@"\n'
+        (tmp_path / "kubectl").write_text(kubectl)
+        (tmp_path / "kubectl").chmod(0o755)
+        environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+        done = subprocess.run([PLUGIN, "nodes"], check=False, capture_output=True, text=True, env=environment)
+        server.shutdown()
+    rows = [line.split(maxsplit=3) for line in done.stdout.splitlines()[1:]]
+    assert [row[0] for row in rows] == ["n1", "n2", "n3", "n4"]
+    assert rows[0][1:] == ["True", "2026-11-18T12:00:00Z", "ZombieMemcgAboveLimit: 2,000 dead"]
+    assert rows[1][3].startswith(r"ZombieMemcgAboveLimit: evil\nn9\t")
+    assert rows[2][1:3] == ["not", "told"]
+    assert rows[3][1:3] == ["True", "-"]
+    assert not {"\x1b", "\u202e"} & set(done.stdout)
 
 
 def test_the_released_files(tmp_path: Path) -> None:

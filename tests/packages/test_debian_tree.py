@@ -16,18 +16,18 @@ from zombiescope.cli.main import main
 from zombiescope.probes.readers.unit_files import read_unit_files
 
 
-def theirs(root: Path) -> dict[str, tuple[str, str]]:
+def theirs(root: Path) -> dict[str, str]:
     command = ["systemctl", f"--root={root}", "list-unit-files", "--output=json"]
     rows = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
-    return {row["unit_file"]: (row["state"], row["preset"] or "") for row in rows}
+    return {row["unit_file"]: row["state"] for row in rows}
 
 
 def differences(root: Path) -> dict[str, object]:
     ours = read_unit_files(files_of(root)).units
     return {
-        name: (state, preset, ours.get(name))
-        for name, (state, preset) in theirs(root).items()
-        if name not in ours or ours[name].enabled != state or (preset and (ours[name].preset or preset) != preset)
+        name: (state, ours.get(name))
+        for name, state in theirs(root).items()
+        if name not in ours or ours[name].enabled != state
     }
 
 

@@ -113,7 +113,7 @@ class NoFiles:
         return None
 
 
-def known_kernel(text_began: int | None) -> KernelSymbols | Gap:
+def known_kernel(text_began: int | None, is_same: bool) -> KernelSymbols | Gap:
     return read_kallsyms(KALLSYMS)
 
 

@@ -311,7 +311,36 @@ def test_a_zone_that_is_not_there_is_said_with_those_that_are(
     assert "by zone there are: a, b, c, d" in told
 
 
-@pytest.mark.parametrize("text", ["zone", "=c", "planet=earth", "zone="])
+def test_nodes_are_not_compared_with_themselves(archive: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("fleet", "diff", "--archive", str(archive), "--where", "zone=b,c", "--against", "zone=c") == 2
+    assert "every node that --against names is one of --where" in capsys.readouterr().err
+    assert run("fleet", "diff", "--archive", str(archive), "--where", "zone=c", "--against", "zone=b,c") == 0
+    assert "there: zone=b,c (6 nodes" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "zone=a'; drop table samples; --",
+        "zone=a' or '1'='1",
+        'zone="a"',
+        "zone=(select 1)",
+        "zone=a or zone=b",
+        "zone=[",
+    ],
+)
+def test_terms_are_no_sql(archive: Path, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("fleet", "top", "--archive", str(archive), "--where", text) == 2
+    assert f"cannot find {text}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("glob", ["' or 1=1 --", "[", "?' union select 1 --"])
+def test_globs_are_no_sql(archive: Path, glob: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("fleet", "top", "--archive", str(archive), "--cgroup", glob) == 0
+    assert "no sample" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", ["zone", "=c", "planet=earth", "zone=", "1=1", "zone!=a"])
 def test_terms_that_say_nothing_are_refused(archive: Path, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("fleet", "top", "--archive", str(archive), "--where", text) == 2
     assert "a term is one of node, zone, image, kernel" in capsys.readouterr().err

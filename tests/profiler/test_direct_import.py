@@ -56,9 +56,17 @@ def test_it_is_the_same_capture(library: Library, form: str) -> None:
     assert made.seconds == with_numpy.seconds
 
 
-@pytest.mark.parametrize("head", [(0xFE, 0, 0), (3, 1, 0), (20, 0, 0), (21, 0, 0), (8, 0, 1), (0, 0, 0)])
-def test_what_is_marked_as_a_build_id_is_one_for_both_or_none(library: Library, head: tuple[int, int, int]) -> None:
-    marked = struct.pack("<BBH20s", *head, bytes(range(20)))
+HEADS = [(0xFE, 0, 0), (3, 1, 0), (20, 0, 0), (16, 0, 0), (21, 0, 0), (8, 0, 0), (8, 0, 1), (0, 0, 0)]
+
+
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize(
+    "body", [bytes(range(20)), bytes(range(8)), bytes([1, 0, 0, 0, 11, 251, 3, 0]), bytes([1, 2, 0x10])]
+)
+def test_what_is_marked_as_a_build_id_is_one_for_both_or_none(
+    library: Library, head: tuple[int, int, int], body: bytes
+) -> None:
+    marked = struct.pack("<BBH20s", *head, body)
     built = PerfFileBuilder().mmap2(0, 10, 0x1000, 0x1000, 0, b"/bin/true", marked=marked)
     for time in range(1, 40):
         built.sample(time, 0, 10, [(1 << 64) - 512, 0x1100], mode=2)

@@ -60,10 +60,17 @@ def test_exec_and_fork_change_names_and_maps_in_time_order() -> None:
 
 
 DEVICE, NVME = struct.pack("<IIQQ", 0xFE, 0, 0x3FB0B, 0), struct.pack("<IIQQ", 0x103, 1, 7, 9)
-IDENTITY = struct.pack("<BBH20s", 20, 0, 0, bytes(range(20)))
+DISKS = [
+    struct.pack("<IIQQ", *one) for one in ((8, 1, 0x3FB0B, 77), (8, 1, 0x3FB0B, 0), (7, 3, 12, 0), (9, 127, 1 << 33, 5))
+]
+IDENTITIES = [bytes(range(20)), bytes(range(16)), bytes(range(8)), bytes(reversed(range(8)))]
+MARKED = [
+    *((one, "") for one in (DEVICE, NVME, *DISKS)),
+    *((struct.pack("<BBH20s", len(one), 0, 0, one), one.hex()) for one in IDENTITIES),
+]
 
 
-@pytest.mark.parametrize(("marked", "build_id"), [(DEVICE, ""), (NVME, ""), (IDENTITY, bytes(range(20)).hex())])
+@pytest.mark.parametrize(("marked", "build_id"), MARKED)
 def test_a_device_that_is_marked_as_a_build_id_is_none(marked: bytes, build_id: str) -> None:
     (raw,) = PerfFileBuilder().mmap2(0, 10, 0x1000, 0x1000, 0, b"/bin/x", marked=marked).records
     kind, misc, _ = struct.unpack_from("<IHH", raw)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,8 @@ from tests.profiler.planted import CAPTURES, PLANTS, SECONDS, WALL, Plant, make_
 from zombiescope.cli.main import main
 from zombiescope.pipeline.profile_events import cause_words
 from zombiescope.profiler.files.beside import read_beside
+from zombiescope.profiler.files.ring import held
+from zombiescope.profiler.files.summing import Summing
 from zombiescope.profiler.finding import find_in_folder
 from zombiescope.profiler.formats.capture_file import read_names
 from zombiescope.profiler.formats.summary_document import read_document
@@ -118,3 +121,27 @@ def test_the_names_of_a_capture_are_read_alone(ring: Ring) -> None:
     for cut in (0, 5, 40, len(raw) // 2, len(raw) - 3):
         with pytest.raises(BrokenCapture):
             read_names(raw[:cut])
+
+
+@pytest.mark.parametrize(
+    "value", [10**400, float("nan"), float("inf"), -1e308, True, None, "x", [], {}], ids=lambda one: str(one)[:8]
+)
+def test_a_summary_with_numbers_that_cannot_be_ends_nobody(
+    value: object, ring: Ring, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither a search nor a recorder, which learns from it what is usual."""
+    folder = tmp_path / "ring"
+    shutil.copytree(ring[0], folder)
+    for path in list(folder.glob("*.summary"))[:5]:
+        document = json.loads(gzip.decompress(path.read_bytes()))
+        for rows in document["taken"].values():
+            rows[:] = [["a name\nand another \x1b[2J", *[value] * (len(row) - 1)] for row in rows]
+        document["moments"] = [dict.fromkeys(each, value) for each in document["moments"]]
+        document |= {"seconds": value, "rate_hz": value, "kept": [{"kind": "x", "at": value, "words": "x"}]}
+        path.write_bytes(gzip.compress(json.dumps(document).encode()))
+    Summing(CAUSE_OF).know(held(os.fsencode(folder)))
+    for words in (["find", "--ring"], ["find", "--ring", "--function", "a name*"], ["ring"]):
+        assert main(["profile", *words, "--captures", str(folder)]) == 0
+    told = capsys.readouterr().out
+    assert "\x1b" not in told
+    assert not [line for line in told.splitlines() if line.startswith("and another")]

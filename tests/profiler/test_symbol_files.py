@@ -7,10 +7,15 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.profiler import perf_files
+from tests.profiler.perf_files import KALLSYMS, TOOLS, small_capture
 
 from zombiescope.facts.gap import Gap
-from zombiescope.profiler.files.symbol_files import SymbolFiles, map_file
+from zombiescope.profiler.files import symbol_files
+from zombiescope.profiler.files.symbol_files import RunningKernel, SymbolFiles, map_file
 from zombiescope.profiler.perf.elf_symbols import BrokenElf, open_elf
+from zombiescope.profiler.perf.importing import import_perf
+from zombiescope.profiler.perf.kernel_code import KernelSymbols, read_kallsyms
 
 NOBODY = 1 << 30
 
@@ -72,3 +77,54 @@ def test_our_own_code_map_is_believed_and_one_that_anybody_may_write_is_not(tmp_
     assert found is not None and not isinstance(found, Gap) and found.names == (b"made",)
     code_map.chmod(0o666)
     assert isinstance(SymbolFiles(root=bytes(tmp_path)).jit(NOBODY), Gap)
+
+
+class Asked:
+    """Whether each import said that no code of the kernel came or went."""
+
+    def __init__(self) -> None:
+        self.told: list[bool] = []
+
+    def __call__(self, began: int | None, is_same: bool) -> KernelSymbols | Gap:
+        self.told.append(is_same)
+        return read_kallsyms(KALLSYMS)
+
+
+def test_an_import_says_whether_code_of_the_kernel_came_or_went(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Asked()
+    tools = TOOLS._replace(kernel=asked)
+    plain = small_capture()
+    import_perf(memoryview(bytearray(plain.pipe())), tools, "a perf that would not tell")
+    monkeypatch.setattr(perf_files, "FLAGS", perf_files.FLAGS | 1 << 29)
+    for builder in (
+        small_capture(),
+        small_capture().ksymbol(5_000_000_500, 0xFFFFFFFFC0000000, 64, b"bpf_prog_1"),
+        small_capture().lost(5_000_000_500, 3),
+    ):
+        import_perf(memoryview(bytearray(builder.pipe())), tools, "one that tells")
+    assert asked.told == [False, True, False, False]
+
+
+def test_the_running_kernels_symbols_are_read_again_only_where_they_may_differ(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts, modules = tmp_path / "kallsyms", tmp_path / "modules"
+    texts.write_bytes(KALLSYMS)
+    monkeypatch.setattr(symbol_files, "RUNNING_KALLSYMS", bytes(texts))
+    monkeypatch.setattr(symbol_files, "_MODULES", bytes(modules))
+    kernel = RunningKernel()
+    first = kernel(None, True)
+    assert not isinstance(first, Gap)
+    assert kernel(None, True) is first
+    assert (second := kernel(None, False)) is not first
+    modules.write_bytes(b"one 1 0 - Live 0x0\n")
+    assert (third := kernel(None, True)) is not second
+    assert kernel(None, True) is third
+    found = kernel(12345, True)
+    assert isinstance(found, Gap)
+    assert "another boot" in found.reason
+    texts.write_bytes(b"")
+    assert isinstance(kernel(None, False), Gap)
+    assert isinstance(kernel(None, True), Gap), "what could not be read is asked for again"
+    texts.write_bytes(KALLSYMS)
+    assert not isinstance(kernel(None, True), Gap)

@@ -67,7 +67,7 @@ MUTATIONS = (
     Mutation(
         "what is in swap and in memory is asked for with file pages alone",
         "test_freeing.py::test_what_is_in_swap_and_still_in_memory_goes_by_reclaim_first",
-        "remedies/recipes/page_cache.py",
+        "remedies/recipes/disk_memory.py",
         "size * situation.page_bytes, swapped > 0)",
         "size * situation.page_bytes, False)",
         lambda cell: cell.swap_megabytes and cell.kernel in {"6.12", "7.0"},  # 6.1 knows no file pages alone
@@ -84,7 +84,7 @@ MUTATIONS = (
     Mutation(
         "a container's view is taken for the whole machine",
         "test_views.py",
-        "probes/readers/cgroup_mounts.py",
+        "probes/cgroups.py",
         "def _why_partial(host: Host, mount: CgroupMount) -> str:\n",
         'def _why_partial(host: Host, mount: CgroupMount) -> str:\n    return ""\n',
         lambda cell: True,

@@ -37,6 +37,7 @@ _REFUSED = {
     403: "the service account may not: apply the overlay with-node-condition",
     404: "no such node: set kubernetes_node to its name",
 }
+_GONE = 404
 _CHILD_SECONDS = 25.0
 _FAREWELL_SECONDS = 5.0
 
@@ -138,12 +139,17 @@ class Teller:
             self._failed("the API server was too slow" if is_late else "the process that spoke ended without an answer")
             return
         outcome = json.loads(said)
-        if outcome["status"] != 200:
+        assert self._settings is not None
+        is_accepted = outcome["status"] == 200
+        if (
+            outcome["done"] or is_accepted
+        ):  # the condition stands also where its event was refused: the next is no transition
+            self._told = self._sent
+            self._heartbeat = self._clock() + self._settings.heartbeat_seconds * random.uniform(0.9, 1.1)
+        if not is_accepted:
             self._failed(outcome["why"], outcome["status"], outcome["retry_after"])
             return
-        assert self._settings is not None
-        self._told, self._event, self._failures = self._sent, None, 0
-        self._heartbeat = self._clock() + self._settings.heartbeat_seconds * random.uniform(0.9, 1.1)
+        self._event, self._failures = None, 0
         skew = outcome["skew"]
         late = f"this host's clock is {abs(skew):,.0f} s {'behind' if skew > 0 else 'ahead of'} the API server's"
         self._report(Gap(NAME, late, "look at its time synchronisation") if skew else None)
@@ -151,6 +157,8 @@ class Teller:
     def _failed(self, why: str, status: int = 0, retry_after: float = 0.0) -> None:
         """Later and later, each node at its own moment; what only a person can mend is not asked again soon."""
         self._failures += 1
+        if status == _GONE:
+            self._told = None  # a node of this name that comes later knows nothing of it
         pause = min(_FIRST_BACKOFF * 2 ** min(self._failures - 1, 10), _MOST_BACKOFF)
         if status in _REFUSED:
             pause = max(pause, 6 * _FIRST_BACKOFF)

@@ -11,9 +11,11 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from zombiescope.analysis.pod_owner import owner_by_name
 from zombiescope.errors import UsageError
 from zombiescope.facts.history import ACTOR_FAILURE, JOB_FAILURE, JOB_SUCCESS, Mark
 from zombiescope.facts.names import shown, shown_text
+from zombiescope.facts.pods import DAEMON_SET, Owner
 
 
 def is_of_cluster(said: Any) -> bool:
@@ -26,6 +28,8 @@ _CLUSTER_FAILURES = (
     "FailedPostStartHook", "NodeNotReady",
 )  # fmt: skip
 _CLUSTER_SUCCESSES = ("Completed",)
+_OURS = Owner(DAEMON_SET, "zombiescope")
+"""As every manifest and the chart call it: when our own agents are restarted, no job has failed."""
 
 
 def cluster_marks(said: Any, node: str = "") -> tuple[Mark, ...]:
@@ -45,7 +49,12 @@ def _cluster_event(event: Mapping[str, Any], node: str) -> list[Mark]:
     about, source = _inside(event, "involvedObject") or _inside(event, "regarding"), _inside(event, "source")
     host = str(source.get("host") or event.get("reportingInstance") or "") if about.get("kind") != "Job" else ""
     is_pull = reason == "BackOff" and "pulling" in words
-    if (node and host and host != node) or is_pull or reason not in (*_CLUSTER_FAILURES, *_CLUSTER_SUCCESSES):
+    if (
+        (node and host and host != node)
+        or is_pull
+        or _is_ours(about)
+        or reason not in (*_CLUSTER_FAILURES, *_CLUSTER_SUCCESSES)
+    ):
         return []
     what = JOB_SUCCESS if reason in _CLUSTER_SUCCESSES else JOB_FAILURE
     name = f"{about.get('namespace', '')}/{about.get('name', '')}".strip("/")
@@ -56,7 +65,7 @@ def _cluster_event(event: Mapping[str, Any], node: str) -> list[Mark]:
         event.get("eventTime"),
         series.get("lastObservedTime"),
     )
-    times = {at for stamp in stamps if stamp and (at := moment_of(str(stamp))) is not None}
+    times = {at for stamp in stamps if stamp and (at := _moment(str(stamp))) is not None}
     return [Mark(at, what, _line(f"{about.get('kind', '')} {name}: {reason}: {words}")) for at in times]
 
 
@@ -66,14 +75,21 @@ def _ended_pods(pod: Mapping[str, Any], node: str) -> list[Mark]:
     if (node and where and where != node) or not isinstance(statuses, list):
         return []
     about, marks = _inside(pod, "metadata"), []
+    if _is_ours({"kind": "Pod", **about}):
+        return []
     for status in statuses:
         for state in ("state", "lastState"):
             ended = _inside(_inside(status, state), "terminated") if isinstance(status, dict) else {}
-            at = moment_of(str(ended.get("finishedAt", "")))
+            at = _moment(str(ended.get("finishedAt") or ""))
             if ended.get("reason") == "OOMKilled" and at is not None:
                 name = f"{about.get('namespace', '')}/{about.get('name', '')}/{status.get('name', '')}"
                 marks.append(Mark(at, JOB_FAILURE, _line(f"container {name}: OOMKilled")))
     return marks
+
+
+def _is_ours(about: Mapping[str, Any]) -> bool:
+    kind, name = about.get("kind"), str(about.get("name", ""))
+    return (kind, name) == _OURS[:2] or (kind == "Pod" and owner_by_name("", name) == _OURS)
 
 
 def _inside(said: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -153,11 +169,14 @@ def _time(text: str) -> float | None:
     try:
         seconds = float(text)
     except ValueError:
-        moment = moment_of(text)
-        if moment is None:
-            return None
-        seconds = moment
+        return _moment(text)
     return seconds if 0 <= seconds <= _LAST else None
+
+
+def _moment(text: str) -> float | None:
+    """None: it is none, or beyond any calendar that is drawn."""
+    seconds = moment_of(text)
+    return seconds if seconds is not None and 0 <= seconds <= _LAST else None
 
 
 _REALTIME = "__REALTIME_TIMESTAMP"

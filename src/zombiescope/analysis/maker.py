@@ -25,9 +25,10 @@ _MACHINE = re.compile(rb".*?/(?:machine-[^/]+\.scope|systemd-nspawn@[^/]+\.servi
 _CONTAINER_ID = re.compile(rb"(?:^|[/:-])([0-9a-f]{64})(?:\.scope)?(?:/|$)")
 _RUNTIMES = {
     "docker": rb"/docker-(?:ID)|/docker/(?:ID)|:docker:",
-    "podman": rb"/libpod(?:-conmon)?-(?:ID)|/(?:libpod_parent|libpod|podman)/(?:ID)|:libpod:",
+    "podman": rb"/libpod(?:-conmon)?-(?:ID)|[/-]libpod_pod_(?:ID)|/(?:libpod_parent|libpod|podman)/(?:ID)|:libpod:",
     "cri_o": rb"/crio(?:-conmon)?-(?:ID)|:crio:",
-    "containerd": rb"/(?:cri-containerd|nerdctl|containerd)-(?:ID)|:cri-containerd:|^/(?:default|k8s\.io|moby|nerdctl)/[^/]",
+    "containerd": rb"/(?:cri-containerd|nerdctl|containerd)-(?:ID)|:(?:cri-containerd|nerdctl):"
+    rb"|^/(?:default|k8s\.io|moby|nerdctl)/[^/]",
     "buildkit": rb"/(?:docker/)?buildkit[-/]",
     "lxc": rb"/lxc/[^/]|/lxc\.(?:payload|monitor)[./]",
     "ecs": rb"/ecs/[^/]|/ecstasks\.slice/ecstasks-",

@@ -224,7 +224,8 @@ def owner_by_references(pod: Mapping[str, Any]) -> Owner | None:
     if not isinstance(about, dict):
         return None
     name = str(about.get("name", ""))
-    references = [each for each in about.get("ownerReferences") or [] if isinstance(each, dict)]
+    said = about.get("ownerReferences")
+    references = [each for each in said if isinstance(each, dict)] if isinstance(said, list) else []
     controller = next((each for each in references if each.get("controller")), references[0] if references else None)
     if controller is None:
         return Owner(POD, name, is_guess=False)

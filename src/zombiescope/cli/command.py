@@ -4,12 +4,14 @@ with what is made of them. Loaded by every command, so it loads little."""
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import reduce
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TextIO
 
 import click
 
@@ -57,6 +59,14 @@ class PlainAnswer(NamedTuple):
 
 
 Answer = JsonAnswer | TextAnswer | PlainAnswer
+
+
+def standard_output() -> TextIO:
+    """Raises OSError where it was closed before we began."""
+    if sys.stdout is None:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+    return sys.stdout
+
 
 Decorated = Callable[..., Any]
 AGE = re.compile(r"([0-9]+(?:\.[0-9]+)?)(s|m|h|d)")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from zombiescope import __version__
-from zombiescope.cli.command import Answer, JsonAnswer, Late, Next, PlainAnswer, TextAnswer
+from zombiescope.cli.command import Answer, JsonAnswer, Late, Next, PlainAnswer, TextAnswer, standard_output
 from zombiescope.cli.progress import tell
 from zombiescope.errors import EXIT_BUG, EXIT_FINE, EXIT_INTERRUPTED, ObservationError, ZombiescopeError, reason_of
 from zombiescope.facts.names import quiet_lines
@@ -111,7 +111,9 @@ def commands(*, debug: bool) -> None:
 
 def run() -> NoReturn:
     gc.disable()  # until a command is loaded: a start makes much and drops little
-    sys.exit(main(sys.argv[1:]))
+    status = main(sys.argv[1:])
+    gc.freeze()  # all of it goes now, garbage or not
+    sys.exit(status)
 
 
 def main(arguments: list[str]) -> int:
@@ -142,9 +144,8 @@ def main(arguments: list[str]) -> int:
 def _print(answer: Answer | None) -> int:
     if answer is None:
         return EXIT_FINE
-    if sys.stdout is None:  # it was closed before we began
-        return _say_unwritten(OSError(errno.EBADF, os.strerror(errno.EBADF)))
     try:
+        standard_output()
         _write(answer)
         sys.stdout.flush()
     except BrokenPipeError:

@@ -213,7 +213,7 @@ def _judge_unit(unit: UnitFile, services: Services, judge: Judge, activation: Ac
     policy = derive_restart_policy(unit, services.files.manager)
     verdict = judge.judge_need(unit)
     starts = not unit.is_masked and (unit.name in activation.starting or _is_up(live))
-    makes, how = _makes_cgroups(unit, agent, live)
+    makes, how = _makes_cgroups(unit, agent)
     evidence = [UnitEvidence(setting.key, setting.value, setting.origin) for setting in policy.origins]
     if agent and agent is judge.agent_of(unit):
         evidence.append(UnitEvidence("knowledge", agent.title, verdict.condition or agent.id))
@@ -259,9 +259,7 @@ def _is_up(live: LiveUnit | None) -> bool:
     return live is not None and live.active_state in ("active", "activating", "reloading", "deactivating")
 
 
-def _makes_cgroups(
-    unit: UnitFile, agent: KnownAgent | None, live: LiveUnit | None
-) -> tuple[bool | None, list[UnitEvidence]]:
+def _makes_cgroups(unit: UnitFile, agent: KnownAgent | None) -> tuple[bool | None, list[UnitEvidence]]:
     """Beyond its own: by delegation, by a runtime it calls, or because it is known to."""
     delegate = unit.last("Service", "Delegate")
     if delegate and delegate.value.lower() not in ("no", "false", "0", "off"):
@@ -270,6 +268,4 @@ def _makes_cgroups(
         for setting in unit.settings:
             if setting.key == key and RUNTIMES.search(setting.value):
                 return True, [UnitEvidence(key, setting.value, setting.origin)]
-    if live is not None and live.properties.get("ChildCgroups"):
-        return True, [UnitEvidence("child cgroups", live.properties["ChildCgroups"], live.control_group)]
     return (agent.makes_cgroups if agent else None), []

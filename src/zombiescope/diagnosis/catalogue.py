@@ -21,11 +21,7 @@ from zombiescope.diagnosis.rules import (
     memory_shortage,
     nic_reset,
     oom_dumps,
-    pinned_other,
-    pinned_page_cache,
-    pinned_shared_memory,
-    pinned_swap,
-    pinned_writeback,
+    pinned,
     real_time_hog,
     reclaim_pressure,
     saturated_core,
@@ -37,15 +33,16 @@ from zombiescope.diagnosis.rules import (
 )
 
 
-class RuleFile(Protocol):
+class Rule(Protocol):
     """What a file of `rules/` has to have."""
 
-    FINDING: Declaration
+    @property
+    def FINDING(self) -> Declaration: ...  # noqa: N802 (a constant of the file)
 
     def judge(self, case: Case) -> Finding: ...
 
 
-RULES: tuple[RuleFile, ...] = (
+RULES: tuple[Rule, ...] = (
     nic_reset,
     starved_softirq,
     saturated_core,
@@ -56,11 +53,7 @@ RULES: tuple[RuleFile, ...] = (
     zombie_population,
     zombie_growth,
     visible_leak,
-    pinned_page_cache,
-    pinned_shared_memory,
-    pinned_swap,
-    pinned_writeback,
-    pinned_other,
+    *pinned.RULES,
     crash_looping_unit,
     looping_container,
     unneeded_agent,

@@ -16,7 +16,8 @@ from zombiescope.diagnosis.finding import Declaration, Finding, Role, Verdict
 from zombiescope.diagnosis.loops import Suspect, has_lived_them, suspects_of
 from zombiescope.diagnosis.reclaim_work import DECIDES, harmful_walk
 from zombiescope.diagnosis.rules import memory_shortage
-from zombiescope.diagnosis.stock import BY_RHYTHM, growing_of, makers_of, makers_that_grow, stock_severity
+from zombiescope.diagnosis.rules.pinned import makers_of
+from zombiescope.diagnosis.stock import BY_RHYTHM, growing_of, makers_that_grow, stock_severity
 from zombiescope.diagnosis.thresholds import SEVERITIES, Severity
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.zombies import MakerRemains

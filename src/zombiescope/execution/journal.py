@@ -23,7 +23,7 @@ from typing import Any
 from zombiescope.errors import KEPT_BY_NEWER, ActionUndoneError, ObservationError, UsageError, reason_of, unknown_format
 from zombiescope.facts.names import unshown
 from zombiescope.host.own_folder import STATE, own_folder
-from zombiescope.host.safe_paths import UnsafePathError
+from zombiescope.host.safe_paths import UnsafePathError, held_open
 from zombiescope.host.whole_file import sync_folder
 
 
@@ -312,11 +312,8 @@ class ActionFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        handle = self._lock()
-        try:
+        with held_open(self._lock()):
             yield
-        finally:
-            os.close(handle)
 
     def _lock(self) -> int:
         try:

@@ -17,6 +17,7 @@ from zombiescope.facts.remedies import Remedy
 from zombiescope.host.own_folder import ensure_folder
 from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.host.removal import Identity, let_cache_go, the_file
+from zombiescope.host.safe_paths import descriptor_of, held_open
 from zombiescope.kernel.pages import PAGES, open_window
 
 NAME = b"reap.jsonl"
@@ -45,12 +46,10 @@ class ReapLog:
         try:
             if os.path.exists(self._path) and os.path.getsize(self._path) > MOST_BYTES:
                 os.replace(self._path, self._path + b".1")
-            descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
-            try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+            with held_open(os.open(self._path, flags, 0o640)) as descriptor:
                 _write_whole(descriptor, (json.dumps(line) + "\n").encode())
                 os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
         except OSError as error:
             raise _unwritable(self._path, error) from error
 
@@ -111,7 +110,8 @@ def _reclaim(order: EvictionOrder, place: bytes) -> Evicted:
     wanted = order.pages * PAGE_BYTES
     for request in (f"{wanted} swappiness=0", f"{wanted}"):
         try:
-            _write(place, request.encode())
+            with descriptor_of(place, os.O_WRONLY | os.O_CLOEXEC) as descriptor:
+                os.write(descriptor, request.encode())
             return Evicted(order, order.pages)
         except OSError as error:
             if error.errno == errno.EAGAIN:
@@ -119,11 +119,3 @@ def _reclaim(order: EvictionOrder, place: bytes) -> Evicted:
             if error.errno != errno.EINVAL:
                 raise
     return Evicted(order, 0, "memory.reclaim does not take this request")
-
-
-def _write(place: bytes, text: bytes) -> None:
-    descriptor = os.open(place, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        os.write(descriptor, text)
-    finally:
-        os.close(descriptor)

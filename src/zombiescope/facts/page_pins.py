@@ -2,18 +2,19 @@
 """What the pages of a machine tell about zombies where the kernel's own lists cannot be walked.
 
 A page names only its closest live memory cgroup, so this tier cannot tell one zombie from the next: its records are per nearest
-live parent and per file, never per zombie. How many zombies there are comes from the census; `walk` is therefore without
-zombies, and says so with a gap. A file is listed only when its pages were proved to be zombies'.
+live parent and per file, never per zombie. How many zombies there are comes from the census. A file is listed only when its
+pages were proved to be zombies'.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.zombies import Pin, PinKind, Tier, Walk
+from zombiescope.facts.plain import of_plain
+from zombiescope.facts.zombies import Pin, PinKind
 
 NAMED_KINDS = frozenset(
     {PinKind.TMPFS, PinKind.MEMFD, PinKind.SHARED_ANON, PinKind.SYSV_SHM, PinKind.PAGE_CACHE, PinKind.OTHER}
@@ -44,27 +45,6 @@ class PinnedFile(NamedTuple):
     """Processes seen to have it open or mapped, where that is how it was found."""
 
 
-class ParentPages(NamedTuple):
-    """Physical pages whose closest live memory cgroup is the parent: its own and its zombies' together."""
-
-    file: int
-    shmem: int
-    anon: int
-    other: int
-
-
-class PageCensus(NamedTuple):
-    """Every physical page of the machine, by closest live memory cgroup and kind."""
-
-    by_parent: Mapping[bytes, ParentPages]
-    pages: int
-    pages_seen: int
-    """Less than `pages` when the time was used up."""
-    strays: int
-    """Charged pages whose memory cgroup has no directory that we know: it came or went meanwhile."""
-    gaps: tuple[Gap, ...] = ()
-
-
 class PagePins(NamedTuple):
     files: tuple[PinnedFile, ...]
     undecided: Mapping[bytes, int]
@@ -73,14 +53,6 @@ class PagePins(NamedTuple):
     segments_attached: int
     """Detached SysV segments that were attached for a moment, read-only: ipcs shows our process as the last one there."""
     gaps: tuple[Gap, ...] = ()
-
-    def walk(self, live_count: int) -> Walk:
-        return Walk(Tier.PAGES, (), live_count, (NO_ZOMBIES, *self.gaps))
-
-
-NO_ZOMBIES = Gap(
-    "zombies", "pages name only the nearest live parent, not the zombie", "allow BPF or /proc/kcore to see each one"
-)
 
 
 class DeletedTask(NamedTuple):
@@ -103,66 +75,39 @@ class DeletedTasks(NamedTuple):
     gaps: tuple[Gap, ...] = ()
 
 
-class CgroupNamespace(NamedTuple):
-    """A cgroup namespace other than the machine's own. It holds the cgroups its maker was in when it was made."""
-
-    inode: int
-    processes: tuple[int, ...]
-    """Some that are in it."""
-    mounts: tuple[bytes, ...]
-    """Where it is bind-mounted, which keeps it without any process."""
-    cgroups: tuple[bytes, ...]
-    """Memory cgroups of those processes now; those that are still live are no zombies' reason."""
-
-
-class CgroupNamespaces(NamedTuple):
-    namespaces: tuple[CgroupNamespace, ...]
-    gaps: tuple[Gap, ...] = ()
-
-
 class DeadCgroupSocket(NamedTuple):
     """An internet socket made in a cgroup of the v2 hierarchy that has no directory any more."""
 
     cgroup: int
     """Id of the dead cgroup: proof, where v2 owns memory."""
     protocol: str
-    local: str
-    remote: str
     inode: int
     processes: tuple[int, ...] = ()
     """Some that hold it."""
 
 
 class SocketCandidates(NamedTuple):
+    """Internet sockets alone: of a unix socket the kernel does not tell the cgroup."""
+
     dead: tuple[DeadCgroupSocket, ...]
-    unix_count: int | None
-    """Unix sockets there are: on v2 each may hold the cgroup it was made in, and the kernel does not tell which."""
-    tcp_bytes: Mapping[bytes, int]
-    """v1: TCP buffers charged at or below each live directory that no live child accounts for: its own or its zombies'."""
     gaps: tuple[Gap, ...] = ()
 
-
-class DirtyResidual(NamedTuple):
-    """Bytes of files that dead cgroups wrote and that are not on disk yet."""
-
-    dirty: int
-    writeback: int
-
-
-class WritebackTrace(NamedTuple):
-    """The tell-tale of writeback structures. A dead cgroup's structure lives on while one of its files is dirty, and on some
-    kernels until the next cgroup dies after that; it holds no page, so zombies without residual that go after `sync` are these."""
-
-    by_parent: Mapping[bytes, DirtyResidual]
-    """Only parents with any."""
-    gaps: tuple[Gap, ...] = ()
+    @classmethod
+    def of_older(cls, value: Any) -> Any:
+        """As recordings of 0.1.0 kept it: with addresses, and two numbers that nobody was told."""
+        dead, _, _, gaps = value
+        return of_plain([[[cgroup, name, *rest] for cgroup, name, _, _, *rest in dead], gaps], cls)
 
 
 class PageFreePins(NamedTuple):
     tasks: DeletedTasks | Gap
-    namespaces: CgroupNamespaces | Gap
     sockets: SocketCandidates | Gap
-    writeback: WritebackTrace | Gap
+
+    @classmethod
+    def of_older(cls, value: Any) -> Any:
+        """As recordings of 0.1.0 kept it: with namespaces and writeback, of which nothing was told."""
+        tasks, _, sockets, _ = value
+        return of_plain([tasks, sockets], cls)
 
 
 class Beside(NamedTuple):

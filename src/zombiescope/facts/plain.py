@@ -68,11 +68,15 @@ def of_plain(value: Any, kind: Any) -> Any:
     if origin is not None and issubclass(origin, Mapping):
         return _mapping_of_plain(value, kind)
     if _is_record(kind):
-        if not isinstance(value, list) and hasattr(kind, "of_older"):
-            return kind.of_older(value)
         inner = fields_of(kind)
         # What was kept before a field was added, at the end and with a default, can still be read.
-        if not len(inner) - len(kind._field_defaults) <= len(_list(value, kind)) <= len(inner):
+        fitting = range(len(inner) - len(kind._field_defaults), len(inner) + 1)
+        if hasattr(kind, "of_older") and not (isinstance(value, list) and len(value) in fitting):
+            try:
+                return kind.of_older(value)
+            except TypeError as error:
+                raise ValueError(f"{type(value).__name__} in the place of {_called(kind)}") from error
+        if len(_list(value, kind)) not in fitting:
             raise ValueError(f"a {kind.__name__} has {len(inner)} fields, not {len(value)}")
         return kind(*[of_plain(entry, of) for entry, of in zip(value, inner, strict=False)])
     return _scalar_of_plain(value, kind)

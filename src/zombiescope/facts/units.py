@@ -172,9 +172,7 @@ class UnitFile:
     enabled: str
     """The word of `systemctl list-unit-files`: enabled, disabled, static, indirect, alias, masked, linked, bad …"""
     settings: tuple[Setting, ...] = ()
-    drop_ins: tuple[str, ...] = ()
     alias_of: str = ""
-    preset: str = ""
     from_vendor: bool = False
     problems: tuple[str, ...] = ()
 
@@ -261,11 +259,7 @@ class LiveUnit:
     restarts: int | None = None
     result: str = ""
     exit_status: int | None = None
-    main_pid: int | None = None
     control_group: str = ""
-    since_seconds: float | None = None
-    """How long it has been in this state."""
-    properties: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,6 +84,15 @@ def names_or_nothing(host: Host, path: bytes) -> list[bytes]:
         return []
 
 
+def answers(question: Callable[[bytes], object], path: bytes) -> bool:
+    """Whether a machine answers this of a path, and does not refuse: of `host.inode`, whether something is there."""
+    try:
+        question(path)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
 def beside_recording(host: Host) -> Host:
     """The same machine for looks of which a recording keeps only the outcome, as an experiment."""
     found: Host = getattr(host, "beneath", host)

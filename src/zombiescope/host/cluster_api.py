@@ -13,19 +13,23 @@ from collections.abc import Callable, Mapping, Sequence
 from email.message import Message
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from zombiescope.errors import ObservationError
 from zombiescope.facts.names import quiet
 from zombiescope.host.safe_open import NotRegularError, open_regular
-from zombiescope.host.web_server import LOOPBACK, why_failed
+from zombiescope.host.web_server import LOOPBACK, deadline, why_failed
 
 STRATEGIC = "application/strategic-merge-patch+json"
 PLAIN = "application/json"
 _SECONDS = 10.0
+_LIST_SECONDS = 20.0
 _MOST_TOKEN, _MOST_ANSWER, _MOST_WHY = 1 << 16, 1 << 20, 200
 _MOST_LIST = 64 << 20
+_PIECE, _MOST_PIECES, _MOST_PIECE = 1000, 50, 16 << 20
+"""A list in pieces: objects of each, pieces, and bytes of each."""
 _SKEW_SECONDS = 5.0
+_NO_JSON = "its answer is no JSON that can be read: is it the API server?"
 
 
 class Api(NamedTuple):
@@ -81,23 +85,68 @@ def send(api: Api, wanted: Sequence[Sending], wall_clock: Callable[[], float] = 
     return ApiOutcome(done, 200, "", 0.0, skew)
 
 
-def fetch(api: Api, path: str) -> Any:
+_WHAT = "cannot ask the cluster's API server"
+_HINT = "kubernetes_api and kubernetes_account name it and its account; its role must allow to list"
+
+
+def fetch(api: Api, path: str, most: int = _MOST_LIST) -> Any:
     """What the server answers to one question, as JSON. Raises ObservationError."""
-    what = "cannot ask the cluster's API server"
-    hint = "kubernetes_api and kubernetes_account name it and its account; its role must allow to list"
     try:
-        status, _, content = _answered(api, _where(api), "GET", path, most=_MOST_LIST + 1)
-        if not 200 <= status < 300:
-            raise ObservationError(what, _why(status, content) or f"it answers with status {status}", hint)
-        if len(content) > _MOST_LIST:
-            raise ObservationError(what, f"its answer is longer than {_MOST_LIST >> 20} MiB", hint)
-        return json.loads(content)
+        status, _, content = _answered(api, _where(api), "GET", path, _Bounds(_LIST_SECONDS, most + 1))
     except _ApiError as error:
-        raise ObservationError(what, str(error), hint) from error
+        raise ObservationError(_WHAT, str(error), _HINT) from error
     except TimeoutError as error:
-        raise ObservationError(what, f"it did not answer within {_SECONDS:.0f} s", hint) from error
-    except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
-        raise ObservationError(what, why_failed(error), hint) from error
+        raise ObservationError(_WHAT, f"it did not answer within {_LIST_SECONDS:.0f} s", _HINT) from error
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise ObservationError(_WHAT, why_failed(error), _HINT) from error
+    if not 200 <= status < 300:
+        raise ObservationError(_WHAT, _why(status, content) or f"it answers with status {status}", _HINT)
+    if len(content) > most:
+        raise ObservationError(_WHAT, f"its answer is longer than {most >> 20} MiB", _HINT)
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        raise ObservationError(_WHAT, _NO_JSON, _HINT) from None
+
+
+class Listed(NamedTuple):
+    items: list[Any]
+    rest: str = ""
+    """Why there are more than these; empty where they are all."""
+
+
+def fetch_list(api: Api, path: str) -> Listed:
+    """Piece by piece, as the server hands it out. Raises ObservationError where not even the first is given."""
+    items: list[Any] = []
+    token = ""
+    for _ in range(_MOST_PIECES):
+        try:
+            found, token = _piece(api, path, token)
+        except ObservationError as error:
+            if not items:
+                raise
+            return Listed(items, f"only the first {len(items):,} were read: {error.why}")
+        items += found
+        if not token or not found:
+            return Listed(items)
+    return Listed(items, f"only the first {len(items):,} were read: there are more")
+
+
+def _piece(api: Api, path: str, token: str) -> tuple[list[Any], str]:
+    """And what to ask for the next one with."""
+    query = urlencode({"limit": _PIECE, "continue": token} if token else {"limit": _PIECE})
+    said = fetch(api, f"{path}{'&' if '?' in path else '?'}{query}", _MOST_PIECE)
+    found = said.get("items") if isinstance(said, dict) else None
+    if not isinstance(found, list):
+        raise ObservationError(_WHAT, "what it answers is no list", "is the address right?")
+    about = said.get("metadata")
+    return found, str(about.get("continue") or "") if isinstance(about, dict) else ""
+
+
+def pods_path(node: str) -> str:
+    """Of all pods that the account may see; of one node where its name is known."""
+    is_name = bool(node) and node.isascii() and node.replace("-", "").replace(".", "").isalnum()
+    return f"/api/v1/pods?fieldSelector=spec.nodeName%3D{node}" if is_name else "/api/v1/pods"
 
 
 def _where(api: Api) -> tuple[str, str, int]:
@@ -117,33 +166,40 @@ def _where(api: Api) -> tuple[str, str, int]:
 
 def _exchange(api: Api, where: tuple[str, str, int], sending: Sending, at: float) -> tuple[int, str | None, str, float]:
     body = json.dumps(sending.body(at))
-    status, answer, content = _answered(api, where, sending.method, sending.path, (body, sending.media_type))
+    said = (body, sending.media_type)
+    status, answer, content = _answered(api, where, sending.method, sending.path, _Bounds(_SECONDS, _MOST_ANSWER), said)
+    if 200 <= status < 300 and not content.lstrip().startswith(b"{"):
+        raise _ApiError(_NO_JSON)  # who took it over would answer with the object
     return status, answer.get("Date"), _why(status, content), _seconds(answer.get("Retry-After"))
 
 
+class _Bounds(NamedTuple):
+    """Of one answer, from the question on."""
+
+    seconds: float
+    most: int
+    """Bytes that are read of it."""
+
+
 def _answered(
-    api: Api,
-    where: tuple[str, str, int],
-    method: str,
-    path: str,
-    said: tuple[str, str] | None = None,
-    *,
-    most: int = _MOST_ANSWER,
+    api: Api, where: tuple[str, str, int], method: str, path: str, bounds: _Bounds, said: tuple[str, str] | None = None
 ) -> tuple[int, Message, bytes]:
-    """The status, the headers, and at most so much of what follows. `said`: a body and what it is."""
+    """The status, the headers, and what follows. `said`: a body and what it is."""
     scheme, host, port = where
-    connection = http.client.HTTPConnection(host, port, timeout=_SECONDS)
+    connection = http.client.HTTPConnection(host, port, timeout=bounds.seconds)
     if scheme == "https":
-        connection = http.client.HTTPSConnection(host, port, timeout=_SECONDS, context=_context(api))
+        connection = http.client.HTTPSConnection(host, port, timeout=bounds.seconds, context=_context(api))
     headers = {"Accept": "application/json", "User-Agent": "zombiescope"}
     if said:
         headers["Content-Type"] = said[1]
     if token := _read(f"{api.account}/token"):
         headers["Authorization"] = f"Bearer {token}"
     try:
-        connection.request(method, path, said[0] if said else None, headers)
-        answer = connection.getresponse()
-        return answer.status, answer.headers, answer.read(most)
+        with deadline(connection, bounds.seconds):
+            connection.request(method, path, said[0] if said else None, headers)
+            answer = connection.getresponse()
+            content = answer.read(bounds.most)
+        return answer.status, answer.headers, content
     finally:
         connection.close()
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 import os
 import socket
 import struct
+import time
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from zombiescope.errors import ObservationError
 
-_SECONDS = 5.0
+_SECONDS = 10.0
+"""For all that is asked through one socket, however slowly its answers come."""
 _MOST_BYTES = 32 << 20
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _DATA, _HEADERS, _RESET, _SETTINGS, _PING, _GO_AWAY, _WINDOW = 0, 1, 3, 4, 6, 7, 8
@@ -52,6 +54,7 @@ class CriSocket:
     def __init__(self, path: str) -> None:
         self._path = path
         self._service = b""
+        self._ends = time.monotonic() + _SECONDS
 
     def pods(self) -> list[CriPod]:
         found = []
@@ -71,13 +74,13 @@ class CriSocket:
         return found
 
     def end_of(self, container: str) -> CriEnd | None:
-        """None where it has not ended, or is gone meanwhile."""
+        """None where it has not ended, is gone meanwhile, or is not told in a form we know."""
         number = container.encode()
         try:
             answer = self._ask(b"ContainerStatus", b"\x0a" + _varint(len(number)) + number)
-        except ObservationError:
+            status = next(iter(_inner(answer, 1)), None)
+        except (ObservationError, ValueError):
             return None
-        status = next(iter(_inner(answer, 1)), None)
         if status is None or _number(status, 3) != 2:
             return None
         code = _number(status, 7)
@@ -97,10 +100,12 @@ class CriSocket:
     def _exchange(self, path: bytes, message: bytes) -> tuple[bytes | None, str]:
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as speaking:
-                speaking.settimeout(_SECONDS)
+                _wait_until(speaking, self._ends)
                 speaking.connect(os.fsencode(self._path))
                 speaking.sendall(request(path, message))
-                return answer_of(speaking), "it refused the question"
+                return answer_of(speaking, self._ends), "it refused the question"
+        except TimeoutError:
+            return None, f"it did not answer within {_SECONDS:.0f} s"
         except (OSError, ValueError) as error:
             return None, str(getattr(error, "strerror", None) or error).lower()
 
@@ -116,11 +121,18 @@ def request(path: bytes, message: bytes) -> bytes:
     return opened + _frame(_HEADERS, _END_HEADERS, 1, block) + _frame(_DATA, _END_STREAM, 1, body)
 
 
-def answer_of(speaking: socket.socket) -> bytes | None:
-    """The message of the stream; None where it ended without one."""
-    body = b""
+def _wait_until(speaking: socket.socket, ends: float) -> None:
+    left = ends - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    speaking.settimeout(left)
+
+
+def answer_of(speaking: socket.socket, ends: float) -> bytes | None:
+    """The message of the stream; None where it ended without one. `ends`: when all of it must have come."""
+    body = bytearray()
     while True:
-        kind, flags, stream, payload = _read_frame(speaking)
+        kind, flags, stream, payload = _read_frame(speaking, ends)
         if kind == _DATA and stream == 1:
             body += payload[1 : len(payload) - payload[0]] if flags & _PADDED and payload else payload
             if len(body) > _MOST_BYTES:
@@ -136,22 +148,23 @@ def answer_of(speaking: socket.socket) -> bytes | None:
             break
     if len(body) < 5 or body[0]:
         return None
-    return body[5 : 5 + int(struct.unpack(">I", body[1:5])[0])]
+    return bytes(body[5 : 5 + int(struct.unpack(">I", body[1:5])[0])])
 
 
 def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
     return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
 
 
-def _read_frame(speaking: socket.socket) -> tuple[int, int, int, bytes]:
-    head = _read(speaking, 9)
+def _read_frame(speaking: socket.socket, ends: float) -> tuple[int, int, int, bytes]:
+    head = _read(speaking, 9, ends)
     size = int.from_bytes(head[:3], "big")
-    return head[3], head[4], int.from_bytes(head[5:9], "big") & 0x7FFFFFFF, _read(speaking, size)
+    return head[3], head[4], int.from_bytes(head[5:9], "big") & 0x7FFFFFFF, _read(speaking, size, ends)
 
 
-def _read(speaking: socket.socket, size: int) -> bytes:
+def _read(speaking: socket.socket, size: int, ends: float) -> bytes:
     parts, left = [], size
     while left:
+        _wait_until(speaking, ends)
         part = speaking.recv(left)
         if not part:
             raise ValueError("it hung up")

@@ -28,10 +28,12 @@ class _Deferred(ModuleType):
     """Stands for numpy until somebody asks it for something: an import by the scanner never does."""
 
     def __getattr__(self, name: str) -> object:
-        sys.modules.pop("numpy", None)
-        load_numpy()
-        self.__dict__.update(sys.modules["numpy"].__dict__)
-        return self.__dict__[name] if name in self.__dict__ else getattr(sys.modules["numpy"], name)
+        if sys.modules.get("numpy") is self:
+            del sys.modules["numpy"]
+            load_numpy()
+            self.__dict__.update(sys.modules["numpy"].__dict__)
+        # What numpy itself makes when it is asked, or does not have: it is loaded once only.
+        return getattr(sys.modules["numpy"], name)
 
 
 def defer_numpy() -> None:

@@ -11,11 +11,20 @@ import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import NamedTuple
 
 from zombiescope.host.safe_open import open_regular, why_foreign
-from zombiescope.host.safe_paths import GUARDED, UnsafePathError, folder_at, make_folder, parent_of, strangers_bits
+from zombiescope.host.safe_paths import (
+    GUARDED,
+    UnsafePathError,
+    descriptor_of,
+    folder_at,
+    held_open,
+    make_folder,
+    parent_of,
+    strangers_bits,
+)
 from zombiescope.host.whole_file import named_folder, write_whole_in
 
 
@@ -77,19 +86,11 @@ _OPEN_TO_ALL = 0o777
 def _close_fresh_volume(path: str, mode: int) -> None:
     """An empty volume of a pod is open to everybody (emptyDir): ours, mounted for us, nothing in it yet. We close it and go on.
     A folder for all, as /tmp and /dev/shm, is sticky: it stays as it is."""
-    try:
-        folder = os.open(path, _FOLDER)
-    except OSError:
-        return
-    try:
+    with suppress(OSError), descriptor_of(path, _FOLDER) as folder:
         status, above = os.fstat(folder), os.stat("..", dir_fd=folder)
         is_ours = status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) & ~stat.S_ISGID == _OPEN_TO_ALL
         if is_ours and status.st_dev != above.st_dev and not os.listdir(folder):
             os.fchmod(folder, mode)
-    except OSError:
-        return
-    finally:
-        os.close(folder)
 
 
 def ensure_folder(path: bytes, whose: Whose = HISTORY) -> None:
@@ -115,10 +116,8 @@ def _entered(parent: int, name: bytes | str) -> Iterator[tuple[int, os.stat_resu
         if error.errno in (errno.ENOTDIR, errno.ELOOP):
             raise UnsafePathError("it is not a folder", os.fsencode(name)) from None
         raise
-    try:
+    with held_open(folder):
         yield folder, os.fstat(folder)
-    finally:
-        os.close(folder)
 
 
 def open_own_file(folder: int, name: str, flags: int = os.O_RDONLY) -> int:

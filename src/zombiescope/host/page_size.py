@@ -11,9 +11,10 @@ import mmap
 import os
 from collections.abc import Generator
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
-from zombiescope.facts.cgroups import PAGE_BYTES_UNTOLD
-from zombiescope.host.access import Host
+if TYPE_CHECKING:
+    from zombiescope.host.access import Host
 
 PAGE_BYTES = mmap.PAGESIZE
 """Of the kernel that runs us. What is told about a machine is counted in `page_bytes_of`."""
@@ -23,6 +24,8 @@ _SMALLEST, _LARGEST = 1 << 12, 1 << 20
 
 def page_bytes_of(host: Host) -> int:
     """Of a machine; of a folder or a recording that does not say, what nearly every machine has."""
+    from zombiescope.facts.cgroups import PAGE_BYTES_UNTOLD  # noqa: PLC0415 (most ask for the size of our own)
+
     outcome = host.experiment(_EXPERIMENT, lambda: {"bytes": PAGE_BYTES}) or {}
     told = outcome.get("bytes")
     if isinstance(told, int) and _SMALLEST <= told <= _LARGEST and not told & (told - 1):

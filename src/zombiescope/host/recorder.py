@@ -11,7 +11,7 @@ import tarfile
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from zombiescope.host.access import READ_LIMIT_BYTES, DirectoryWalk, Host
+from zombiescope.host.access import READ_LIMIT_BYTES, DirectoryWalk, Host, answers
 from zombiescope.host.known_names import SHORTEST, UID, WORD, KnownNames, is_name, telling
 from zombiescope.host.recording import CARRIED, MEMBER, PACKED, Answer, bytes_of, text_of
 from zombiescope.host.scrub import Scrubber, is_kernels_own, strings_of
@@ -197,15 +197,10 @@ class RecordingHost:
     def _errno_of(self, path: bytes, error: OSError) -> str:
         """A directory that was listed and is gone vanished meanwhile: said so, for in a folder ENOENT means 'was never kept'."""
         folder = path.rpartition(b"/")[0]
-        is_gone = error.errno == errno.ENOENT and folder in self._listed and not self._is_there(folder)
+        is_gone = (
+            error.errno == errno.ENOENT and folder in self._listed and not answers(self._host.subdirectories, folder)
+        )
         return "ENODEV" if is_gone else _name(error.errno)
-
-    def _is_there(self, path: bytes) -> bool:
-        try:
-            self._host.subdirectories(path)
-        except OSError:
-            return False
-        return True
 
     def _keep(self, seen: _Seen) -> None:
         if not self._is_experimenting:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from zombiescope.host.own_folder import own_folder_in
 from zombiescope.host.safe_open import last_error, open_regular
-from zombiescope.host.safe_paths import BY_NUMBER, UnsafePathError, is_unsafe, parent_of, unsafe_words
+from zombiescope.host.safe_paths import BY_NUMBER, UnsafePathError, held_open, is_unsafe, parent_of, unsafe_words
 
 _RENAME_NOREPLACE, _RENAME_EXCHANGE = 1, 2
 _NO_LEASES = (errno.EINVAL, errno.EOPNOTSUPP, errno.EACCES, errno.EPERM, errno.ENOLCK)
@@ -64,15 +64,12 @@ class Held(NamedTuple):
 @contextmanager
 def held(folder: int, name: bytes, wanted: Identity) -> Iterator[Held]:
     """Open the very file that was seen. Raises InUseError, UnsafePathError, or OSError when another has its name."""
-    descriptor = _open_the(folder, name, wanted)
-    try:
+    with held_open(_open_the(folder, name, wanted)) as descriptor:
         status = os.fstat(descriptor)
         above = os.fstat(folder).st_uid
         if is_unsafe(above, status.st_uid):
             raise UnsafePathError(unsafe_words(above, status.st_uid, name), name)
         yield Held(name, descriptor, status, _lease(descriptor, name))
-    finally:
-        os.close(descriptor)
 
 
 def _open_the(folder: int, name: bytes, wanted: Identity) -> int:
@@ -112,10 +109,8 @@ def the_file(path: bytes, wanted: Identity, root: bytes = b"") -> Iterator[int]:
     another has its name by now."""
     with parent_of(root, path, BY_NUMBER) as (folder, name):
         descriptor = _open_the(folder, name, wanted)
-    try:
+    with held_open(descriptor):
         yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 def let_cache_go(descriptor: int) -> None:

@@ -15,6 +15,7 @@ from contextlib import suppress
 
 from zombiescope.host import removal
 from zombiescope.host.removal import Found, Held, InUseError, read_attributes, write_attributes
+from zombiescope.host.safe_paths import held_open
 
 _PART = 1 << 20
 
@@ -73,8 +74,7 @@ def take_after(file: Held, new: int) -> None:
 
 def restore(folder: int, name: bytes, like: Found, fill: Callable[[int], None]) -> None:
     """A new file that is whole before it has its name, which must be free: FileExistsError."""
-    new = nameless(folder)
-    try:
+    with held_open(nameless(folder)) as new:
         fill(new)
         os.fchown(new, like.uid, like.gid)
         os.fchmod(new, like.mode)
@@ -82,8 +82,6 @@ def restore(folder: int, name: bytes, like: Found, fill: Callable[[int], None]) 
         if like.mtime_ns:
             os.utime(new, ns=(like.mtime_ns, like.mtime_ns))
         os.link(b"/proc/self/fd/%d" % new, name, dst_dir_fd=folder, follow_symlinks=True)
-    finally:
-        os.close(new)
 
 
 def name_copy(new: int, place: int, number: int) -> None:

@@ -104,7 +104,13 @@ def below(top: int, path: bytes, rules: Rules, how: int = FOLDER) -> Iterator[in
 @contextmanager
 def descriptor_of(path: bytes | str, flags: int, *, dir_fd: int | None = None) -> Iterator[int]:
     """One that is opened as it is called, and closed: for names that no stranger chose."""
-    descriptor = os.open(path, flags, dir_fd=dir_fd)
+    with held_open(os.open(path, flags, dir_fd=dir_fd)) as descriptor:
+        yield descriptor
+
+
+@contextmanager
+def held_open(descriptor: int) -> Iterator[int]:
+    """Closed at the end, however that comes."""
     try:
         yield descriptor
     finally:

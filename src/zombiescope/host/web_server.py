@@ -91,7 +91,7 @@ class WebServer:
     ) -> Reply:
         connection = self._connection()
         try:
-            with self._deadline(connection):
+            with deadline(connection, self._timeout):
                 connection.request(method, self.path + path, body, {**self._own_headers(), **headers})
                 answer = connection.getresponse()
                 content = b"" if 300 <= answer.status < 400 else _body(answer, most_bytes)
@@ -111,33 +111,6 @@ class WebServer:
             raise NoReplyError(why, may_pass=False) from error
         finally:
             connection.close()
-
-    @contextmanager
-    def _deadline(self, connection: http.client.HTTPConnection) -> Iterator[None]:
-        """The socket's own limit is that of each piece: one that comes byte by byte ends here."""
-        over = threading.Event()
-        connection.connect()
-        held = connection.sock  # the connection lets go of it where an answer has no length
-        assert held is not None
-
-        def end() -> None:
-            over.set()
-            with suppress(OSError):
-                socket.socket.shutdown(held, socket.SHUT_RDWR)
-
-        timer = threading.Timer(self._timeout, end)
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        except (OSError, http.client.HTTPException) as error:
-            if over.is_set():
-                raise TimeoutError from error
-            raise
-        finally:
-            timer.cancel()
-        if over.is_set():  # an answer without a length ends where it was cut off
-            raise TimeoutError
 
     def _connection(self) -> http.client.HTTPConnection:
         if not self._is_secure:
@@ -164,6 +137,34 @@ class WebServer:
         return headers
 
 
+@contextmanager
+def deadline(connection: http.client.HTTPConnection, seconds: float) -> Iterator[None]:
+    """Connects. The socket's own limit is that of each piece: an answer that comes byte by byte ends here, with TimeoutError."""
+    over = threading.Event()
+    connection.connect()
+    held = connection.sock  # the connection lets go of it where an answer has no length
+    assert held is not None
+
+    def end() -> None:
+        over.set()
+        with suppress(OSError):
+            socket.socket.shutdown(held, socket.SHUT_RDWR)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except (OSError, http.client.HTTPException) as error:
+        if over.is_set():
+            raise TimeoutError from error
+        raise
+    finally:
+        timer.cancel()
+    if over.is_set():  # an answer without a length ends where it was cut off
+        raise TimeoutError
+
+
 def _body(answer: http.client.HTTPResponse, most_bytes: int) -> bytes:
     parts, total = [], 0
     while part := answer.read1(_CHUNK):
@@ -176,6 +177,12 @@ def _body(answer: http.client.HTTPResponse, most_bytes: int) -> bytes:
 
 def why_failed(error: Exception) -> str:
     """In words; of a certificate, what is wrong with it."""
+    if isinstance(error, http.client.RemoteDisconnected):
+        return "it hung up without an answer"
+    if isinstance(error, http.client.IncompleteRead):
+        return "it hung up in the middle of its answer"
+    if isinstance(error, http.client.BadStatusLine):
+        return "what it answers is not HTTP"
     why = (
         getattr(error, "verify_message", None) or getattr(error, "strerror", None) or str(error) or type(error).__name__
     )

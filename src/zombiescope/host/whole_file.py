@@ -8,11 +8,14 @@ must be new, then given its name. What stood there under that name is replaced a
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, suppress
 
 from zombiescope.host.safe_paths import CAREFUL, descriptor_of, folder_at
 
+BESIDE = re.compile(rb"\.zombiescope-[0-9a-f]{16}")
+"""The name while it is written: of one that nobody has open any more, its writer was killed."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 

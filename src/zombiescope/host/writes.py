@@ -38,6 +38,7 @@ from zombiescope.host.safe_paths import (
     UnsafePathError,
     descriptor_of,
     folder_at,
+    held_open,
     parent_of,
 )
 from zombiescope.host.whole_file import sync_folder
@@ -276,14 +277,10 @@ class Writer:
 
     def settle(self) -> None:
         """Fresh pages of our own through every CPU's batch: what was just freed waits there."""
-        handle = os.memfd_create("zombiescope")
-        try:
-            with closing(every_cpu()) as cpus:
-                for _ in cpus:
-                    os.pwrite(handle, bytes(PAGE_BYTES * _BATCH_PAGES), 0)
-                    os.ftruncate(handle, 0)
-        finally:
-            os.close(handle)
+        with held_open(os.memfd_create("zombiescope")) as handle, closing(every_cpu()) as cpus:
+            for _ in cpus:
+                os.pwrite(handle, bytes(PAGE_BYTES * _BATCH_PAGES), 0)
+                os.ftruncate(handle, 0)
 
     # Units.
 

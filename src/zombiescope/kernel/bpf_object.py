@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, Self
 
 from zombiescope.errors import ObservationError
 from zombiescope.host.page_size import PAGE_BYTES
+from zombiescope.host.safe_paths import held_open
 
 _NUMBERS = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "ppc64le": 361, "loongarch64": 280}
 _TRIES = 5
@@ -253,20 +254,11 @@ def _run_loader(blob: Blob, entries: Mapping[str, int]) -> bytearray:
     _CONTEXT.pack_into(context, 0, len(context), 0, 0, 0, 0)
     for number, name in enumerate(blob.maps):
         _MAP.pack_into(context, _CONTEXT.size + _MAP.size * number, 0, entries.get(name, 0), 0)
-    data = _loader_data(blob.data)
-    try:
-        loader = _loader_program(blob.instructions, data)
-    except BaseException:
-        os.close(data)
-        raise
-    try:
-        attributes = bytearray(80)
+    attributes = bytearray(80)
+    with held_open(_loader_data(blob.data)) as data, held_open(_loader_program(blob.instructions, data)) as loader:
         _UNSIGNED.pack_into(attributes, 0, loader)
         struct.pack_into("<I4xQ", attributes, 40, len(context), address_of(context))
         call(Command.PROG_TEST_RUN, attributes)
-    finally:
-        os.close(data)
-        os.close(loader)
     (result,) = struct.unpack_from("<i", attributes, 4)
     if result < 0:
         raise refusal("PROG_LOAD", -result)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from zombiescope.facts.softirq import BUCKETS, LongTimes, PollCore, PollLook, ThreadRuns
+from zombiescope.host.safe_paths import held_open
 from zombiescope.kernel.bpf_object import BpfObject, BpfRefusedError, count_run_times, packaged
 from zombiescope.kernel.btf import Btf, BtfError
 from zombiescope.kernel.perf_events import clock_alone, open_event
@@ -194,15 +195,12 @@ class PollLatency:
     def stamp_for(self, seconds: float) -> float | None:
         """One slice, while nothing else is stamped. What the stamps took for one run of a softirq, in seconds, as the kernel
         counts it; None where too few ran."""
-        counting = count_run_times()
-        try:
+        with held_open(count_run_times()):
             before = self.run_times()
             self.stamp()
             time.sleep(seconds)
             self.rest()
             after = self.run_times()
-        finally:
-            os.close(counting)
         spent = sum(after[name][0] - before[name][0] for name in STAMPS)
         runs = after["on_entry"][1] - before["on_entry"][1]
         return spent / runs / 1e9 if runs >= _LEAST_RUNS else None

@@ -11,6 +11,7 @@ from __future__ import annotations
 import socket
 import struct
 from collections.abc import Callable
+from contextlib import closing
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -135,16 +136,13 @@ def walk_memcgs(
     nodes: int, wall_clock: Callable[[], float], depth: Depth | None = None, walker_type: type[Walker] = Walker
 ) -> RawWalk:
     """The whole tree. `depth` fixes how far to look into each zombie; without it the budget decides."""
-    walker = walker_type(nodes)
-    try:
+    with closing(walker_type(nodes)) as walker:
         progress = _Progress([], [], [])
         last = _walk_tree(walker, progress, depth)
         clock = Clock(last.jiffies, last.monotonic_ns / 1e9, wall_clock())
         is_v2 = last.hierarchy == 0
         writeback = _walk_writeback(walker, progress) if is_v2 and depth is not COUNT_ONLY else []
         return RawWalk(progress.memcgs, writeback, clock, is_v2, progress.runs, progress.notes)
-    finally:
-        walker.close()
 
 
 def _walk_tree(walker: Walker, progress: _Progress, fixed: Depth | None) -> _Answer:

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from zombiescope.host import safe_open
 from zombiescope.host.page_size import PAGE_BYTES
+from zombiescope.host.safe_paths import held_open
 from zombiescope.kernel.pages import PAGES, PageFrames, ResidentWindow, resident_pages
 
 _FLAGS = os.O_RDONLY | os.O_NOATIME
@@ -182,10 +183,8 @@ class FilePages:
 def open_regular(candidate: Candidate) -> Iterator[tuple[int, os.stat_result]]:
     """The file behind a path or a link of /proc, if it is a regular one. Nothing else is opened: that could have effects."""
     descriptor, status = safe_open.open_regular(candidate.door, _FLAGS, follow=candidate.is_link)
-    try:
+    with held_open(descriptor):
         yield descriptor, status
-    finally:
-        os.close(descriptor)
 
 
 def _path_of(opened: _Opened) -> bytes | None:
@@ -288,9 +287,6 @@ def attached(segment: int) -> Iterator[int]:
 
 def nameless_device() -> str:
     """Device of the kernel's own tmpfs, where memfds, shared anonymous memory and SysV segments live."""
-    descriptor = os.memfd_create("zombiescope")
-    try:
+    with held_open(os.memfd_create("zombiescope")) as descriptor:
         device = os.fstat(descriptor).st_dev
-    finally:
-        os.close(descriptor)
     return f"{os.major(device)}:{os.minor(device)}"

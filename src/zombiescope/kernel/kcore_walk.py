@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -112,15 +113,13 @@ def walk_kcore(host: Host, nodes: int, wall_clock: Callable[[], float]) -> RawWa
     if "root_mem_cgroup" not in symbols:
         why = "/proc/kallsyms does not list root_mem_cgroup: this kernel is built without CONFIG_KALLSYMS_ALL"
         raise KcoreError("cannot read the kernel's memory", why)
-    memory = KernelMemory()
     try:
-        return _walk(memory, layout, symbols, nodes, wall_clock)
+        with closing(KernelMemory()) as memory:
+            return _walk(memory, layout, symbols, nodes, wall_clock)
     except UnreadableError:
         raise KcoreError(
             "cannot read the kernel's memory", "the root of the memory cgroups is not where it should be"
         ) from None
-    finally:
-        memory.close()
 
 
 def _walk(

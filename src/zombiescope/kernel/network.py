@@ -25,7 +25,7 @@ _ALL_STATES = 0xFFFFFFFF
 _CGROUP_ID = 21
 _HEADER = struct.Struct("=IHHII")
 _ASKED = struct.Struct("=BBBBI48x")
-_ANSWER = struct.Struct("=4xHH16s16s12x16xI")
+_ANSWER = struct.Struct("=68xI")
 _ATTRIBUTE = struct.Struct("=HH")
 _PROTOCOLS = {socket.IPPROTO_TCP: "tcp", socket.IPPROTO_UDP: "udp"}
 
@@ -33,8 +33,6 @@ _PROTOCOLS = {socket.IPPROTO_TCP: "tcp", socket.IPPROTO_UDP: "udp"}
 class DiagSocket(NamedTuple):
     cgroup: int
     protocol: str
-    local: str
-    remote: str
     inode: int
 
 
@@ -63,7 +61,7 @@ def _sockets(family: int, protocol: int) -> Iterator[DiagSocket]:
                 if kind == _ERROR:
                     code = -int.from_bytes(message[:4], "little", signed=True)
                     raise OSError(code, os.strerror(code))
-                found = parse_answer(message, family, protocol)
+                found = parse_answer(message, protocol)
                 if found is not None:
                     yield found
 
@@ -78,11 +76,11 @@ def messages(block: bytes) -> Iterator[tuple[int, bytes]]:
         at += (length + 3) & ~3
 
 
-def parse_answer(message: bytes, family: int, protocol: int) -> DiagSocket | None:
+def parse_answer(message: bytes, protocol: int) -> DiagSocket | None:
     """None where the answer is cut short or has no cgroup id."""
     if len(message) < _ANSWER.size:
         return None
-    source, target, here, there, inode = _ANSWER.unpack_from(message)
+    (inode,) = _ANSWER.unpack_from(message)
     at = _ANSWER.size
     while at + _ATTRIBUTE.size <= len(message):
         length, kind = _ATTRIBUTE.unpack_from(message, at)
@@ -90,17 +88,9 @@ def parse_answer(message: bytes, family: int, protocol: int) -> DiagSocket | Non
             break
         if kind == _CGROUP_ID and length == _ATTRIBUTE.size + 8 and at + length <= len(message):
             cgroup = int.from_bytes(message[at + 4 : at + 12], "little")
-            local, remote = _address(family, here, source), _address(family, there, target)
-            return DiagSocket(cgroup, _PROTOCOLS[protocol], local, remote, inode)
+            return DiagSocket(cgroup, _PROTOCOLS[protocol], inode)
         at += (length + 3) & ~3
     return None
-
-
-def _address(family: int, raw: bytes, port: int) -> str:
-    number = socket.ntohs(port)
-    if family == socket.AF_INET:
-        return f"{socket.inet_ntop(family, raw[:4])}:{number}"
-    return f"[{socket.inet_ntop(family, raw)}]:{number}"
 
 
 _SIOCETHTOOL = 0x8946

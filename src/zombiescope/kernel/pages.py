@@ -13,15 +13,13 @@ import errno
 import mmap
 import os
 from array import array
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from enum import StrEnum
 
 from zombiescope.errors import ObservationError
 from zombiescope.facts.names import shown
 from zombiescope.host.page_size import PAGE_BYTES
+from zombiescope.host.safe_paths import held_open
 
 WORD_BYTES = 8
 HEAD, TAIL = 1 << 15, 1 << 16
@@ -58,13 +56,6 @@ class PageFrames:
             if flags & TAIL:
                 found[frame] = self._owner_of_head(frame)
         return found
-
-    def chunk(self, first: int, count: int) -> tuple[bytes, bytes] | None:
-        """Owners and flags of consecutive frames; None where nobody is charged for any of them."""
-        owners = os.pread(self._owners, count * WORD_BYTES, first * WORD_BYTES)
-        if not owners.strip(b"\0"):
-            return None
-        return owners, os.pread(self._flags, len(owners), first * WORD_BYTES)
 
     def _owner_of_head(self, frame: int) -> int:
         for order in range(1, self._largest_order + 1):
@@ -111,64 +102,8 @@ def _opened(path: bytes) -> Iterator[int]:
             "run as root" if isinstance(error, PermissionError) else "this kernel or this view of it has no such file"
         )
         raise ObservationError("cannot see whose pages are whose", f"{shown(path)}: {error.strerror}", hint) from error
-    try:
+    with held_open(descriptor):
         yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-_SLICE = 1 << 15
-_LRU, _ANON, _SWAPBACKED, _UNEVICTABLE, _THP = 1 << 5, 1 << 12, 1 << 14, 1 << 18, 1 << 22
-
-
-class FrameKind(StrEnum):
-    FILE = "file"
-    SHMEM = "shmem"
-    ANON = "anon"
-    OTHER = "other"
-
-
-@dataclass(slots=True)
-class FrameCount:
-    by_owner: Counter[tuple[int, FrameKind]] = field(default_factory=Counter)
-    """By inode of the closest live memory cgroup."""
-    seen: int = 0
-    hidden_tails: int = 0
-    """Pages of huge pages whose owner this kernel tells only of the first."""
-
-
-def count_frames(frames: PageFrames, ranges: Iterable[tuple[int, int]], go_on: Callable[[int], bool]) -> FrameCount:
-    """`ranges` are first frames and the ones after the last; `go_on` is told how many are done, and may say no."""
-    count = FrameCount()
-    words: Counter[tuple[int, int]] = Counter()
-    for first, end in ranges:
-        for start in range(first, end, _SLICE):
-            if not go_on(count.seen):
-                return _sorted_out(count, words)
-            pages = min(_SLICE, end - start)
-            chunk = frames.chunk(start, pages)
-            if chunk is not None:
-                owners, flags = chunk
-                words.update(zip(memoryview(owners).cast("Q"), memoryview(flags).cast("Q"), strict=False))
-            count.seen += pages
-    return _sorted_out(count, words)
-
-
-def _sorted_out(count: FrameCount, words: Counter[tuple[int, int]]) -> FrameCount:
-    for (owner, flags), pages in words.items():
-        if owner:
-            count.by_owner[owner, kind_of(flags)] += pages
-        elif flags & TAIL and flags & _THP:
-            count.hidden_tails += pages
-    return count
-
-
-def kind_of(flags: int) -> FrameKind:
-    if flags & _ANON:
-        return FrameKind.ANON
-    if flags & _SWAPBACKED:
-        return FrameKind.SHMEM
-    return FrameKind.FILE if flags & (_LRU | _UNEVICTABLE) else FrameKind.OTHER
 
 
 PAGES = 4096
@@ -281,11 +216,8 @@ def _copy(addresses: Sequence[int], pipe: tuple[int, int]) -> int:
 @contextmanager
 def _pipe() -> Iterator[tuple[int, int]]:
     reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
+    with held_open(reader), held_open(writer):
         yield reader, writer
-    finally:
-        os.close(reader)
-        os.close(writer)
 
 
 def _map(address: int | None, pages: int, protection: int, flags: int, descriptor: int, first_page: int) -> int:

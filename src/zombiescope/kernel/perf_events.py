@@ -145,6 +145,8 @@ def _order() -> None:
 
 
 _everything = attr
+RING_PAGES = 128
+"""Of each core, where nobody asks for another size."""
 
 
 @dataclass(slots=True)
@@ -152,7 +154,7 @@ class Sampler:
     """Every core of this machine, until it is closed. The objects vanish with the process whatever ends it."""
 
     rate_hz: int
-    pages: int = 128
+    pages: int = RING_PAGES
     attr: bytes = b""
     ask: Callable[[int, Wish], bytes] = _everything
     """What to ask the kernel for."""

@@ -18,7 +18,7 @@ from typing import Any
 
 from zombiescope.errors import ObservationError
 from zombiescope.facts.softirq import CoreLatency
-from zombiescope.host.safe_paths import descriptor_of
+from zombiescope.host.safe_paths import descriptor_of, held_open
 
 _PLACES = (b"/sys/kernel/tracing", b"/sys/kernel/debug/tracing")
 _FSOPEN, _FSCONFIG, _FSMOUNT = 430, 431, 432
@@ -40,15 +40,13 @@ def open_tracefs() -> int:
     context = libc.syscall(_FSOPEN, b"tracefs", _CLOEXEC)
     if context < 0:
         raise _refused("fsopen")
-    try:
+    with held_open(context):
         if libc.syscall(_FSCONFIG, context, _CREATE, None, None, 0) < 0:
             raise _refused("fsconfig")
         mounted = libc.syscall(_FSMOUNT, context, _CLOEXEC, 0)
         if mounted < 0:
             raise _refused("fsmount")
         return int(mounted)
-    finally:
-        os.close(context)
 
 
 def _refused(step: str) -> TracefsError:
@@ -228,16 +226,12 @@ def longest_by_core(text: bytes) -> dict[int, float]:
 
 def remove_leftovers() -> None:
     """Of runs that were killed together with the child that should have cleaned up."""
-    top = open_tracefs()
-    try:
-        with suppress(OSError):
-            text = read_below(top, "synthetic_events").decode(errors="replace")
-            owners = {(match[1], match[2]) for match in map(_NAME.match, text.split("\n")) if match}
-            gone = [pair for pair in owners if start_time(int(pair[0])) != int(pair[1])]
-            for process, begun in gone:
-                _remove(top, f"zombiescope-{process}-{begun}-hist", f"zombiescope_{process}_{begun}")
-    finally:
-        os.close(top)
+    with held_open(open_tracefs()) as top, suppress(OSError):
+        text = read_below(top, "synthetic_events").decode(errors="replace")
+        owners = {(match[1], match[2]) for match in map(_NAME.match, text.split("\n")) if match}
+        gone = [pair for pair in owners if start_time(int(pair[0])) != int(pair[1])]
+        for process, begun in gone:
+            _remove(top, f"zombiescope-{process}-{begun}-hist", f"zombiescope_{process}_{begun}")
 
 
 def _begin_guard(instance: str, event: str) -> tuple[int, int]:

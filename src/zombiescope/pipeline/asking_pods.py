@@ -16,10 +16,10 @@ from zombiescope.facts.names import shown_text
 from zombiescope.facts.pods import Container, KnownPods, Pod
 from zombiescope.history.log import read_pod_file
 from zombiescope.host.access import Host, beside_recording
-from zombiescope.host.cluster_api import Api, fetch
+from zombiescope.host.cluster_api import Api, fetch, pods_path
 from zombiescope.host.cri_socket import CriContainer, CriPod, CriSocket
 from zombiescope.host.live import LiveHost
-from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
+from zombiescope.probes.cgroups import read_memory_hierarchy
 from zombiescope.watching.pods import Asked, Asking, PodsWatch, names_now
 
 
@@ -96,10 +96,7 @@ def _guarded(fact: str, ask: Asking) -> Asked | Gap:
 
 
 def ask_api(api: Api, node: str) -> Asked:
-    chosen = (
-        f"?fieldSelector=spec.nodeName%3D{node}" if node and node.replace("-", "").replace(".", "").isalnum() else ""
-    )
-    pods, ids = pods_of_api(fetch(api, f"/api/v1/pods{chosen}"), node)
+    pods, ids = pods_of_api(fetch(api, pods_path(node)), node)
     return Asked(tuple(pods), tuple(ids), "the cluster's API", node)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
@@ -37,7 +36,6 @@ from zombiescope.facts.page_pins import (
     DeletedTasks,
     PageFreePins,
     PinnedFile,
-    SocketCandidates,
 )
 from zombiescope.facts.plain import Clean, of_plain, to_plain
 from zombiescope.facts.pods import KnownPods
@@ -46,23 +44,18 @@ from zombiescope.host.access import Host
 from zombiescope.host.page_size import page_bytes_of
 from zombiescope.pipeline.mistyped import refuse_maker
 from zombiescope.pipeline.opening import Progress
+from zombiescope.probes.cgroups import read_memory_hierarchy
 from zombiescope.probes.readers.cgroup_census import read_census, read_one_look
-from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
-from zombiescope.probes.readers.holders import read_cgroup_namespaces, read_deleted_tasks, read_socket_pins
-from zombiescope.probes.readers.memcg_residual import read_residuals, read_writeback_trace
+from zombiescope.probes.readers.holders import read_deleted_tasks, read_socket_pins
+from zombiescope.probes.readers.memcg_residual import read_residuals
 from zombiescope.probes.readers.node import read_identity, read_shape
-from zombiescope.probes.readers.page_census import read_page_pins
+from zombiescope.probes.readers.page_pins import read_page_pins
 from zombiescope.probes.readers.zombie_walk import read_zombie_holders, read_zombie_serials, read_zombie_walk
 
 
-def look_beside_pages(host: Host, hierarchy: Hierarchy, parents: Iterable[bytes]) -> PageFreePins:
-    """Pins that hold no page, for every tier; `parents` are live cgroups below which there are zombies."""
-    return PageFreePins(
-        read_deleted_tasks(host, hierarchy),
-        read_cgroup_namespaces(host, hierarchy),
-        read_socket_pins(host, hierarchy),
-        read_writeback_trace(host, hierarchy, parents),
-    )
+def look_beside_pages(host: Host, hierarchy: Hierarchy) -> PageFreePins:
+    """Pins that hold no page, for every tier."""
+    return PageFreePins(read_deleted_tasks(host, hierarchy), read_socket_pins(host, hierarchy))
 
 
 SECONDS_OF_AN_ORDINARY_DEATH = 1.0
@@ -113,7 +106,7 @@ def _look_further(
         return walk, NOTHING_BESIDE, ()
 
     pins = read_page_pins(host, hierarchy, residuals, progress=progress)
-    beside = look_beside_pages(host, hierarchy, residuals.by_parent)
+    beside = look_beside_pages(host, hierarchy)
     if isinstance(pins, Gap):
         return walk, Beside((), beside), (pins.about("pinned_files"),)
     return walk._replace(tier=Tier.PAGES), Beside(pins.files, beside), pins.gaps
@@ -172,7 +165,7 @@ def _explained(host: Host, hierarchy: Hierarchy, walk: Walk) -> tuple[Walk, tupl
         return walk, ()
     found = read_zombie_holders(host)
     if isinstance(found, Gap):
-        holders, gaps = holders_beside_pages(walk.zombies, look_beside_pages(host, hierarchy, ())), (found,)
+        holders, gaps = holders_beside_pages(walk.zombies, look_beside_pages(host, hierarchy)), (found,)
         return walk._replace(zombies=explain(walk.zombies, holders)), gaps
     return walk._replace(zombies=explain(walk.zombies, found.holders)), found.gaps
 
@@ -358,9 +351,7 @@ def _unnamed(pin: Pin) -> Pin:
 
 
 def _page_free(pins: PageFreePins) -> PageFreePins:
-    tasks, sockets = pins.tasks, pins.sockets
+    tasks = pins.tasks
     if isinstance(tasks, DeletedTasks):
         tasks = tasks._replace(tasks=tuple(task._replace(name=_NAMELESS) for task in tasks.tasks))
-    if isinstance(sockets, SocketCandidates):
-        sockets = sockets._replace(dead=tuple(one._replace(local="", remote="") for one in sockets.dead))
-    return pins._replace(tasks=tasks, sockets=sockets)
+    return pins._replace(tasks=tasks)

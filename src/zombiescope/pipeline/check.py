@@ -31,7 +31,7 @@ from zombiescope.errors import ObservationError
 from zombiescope.facts.cgroups import Census, Hierarchy, Identity
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
-from zombiescope.host.access import Host
+from zombiescope.host.access import Host, answers, names_or_nothing
 from zombiescope.host.live import LiveHost
 from zombiescope.host.safe_open import environment
 from zombiescope.pipeline import audit as auditing
@@ -160,22 +160,9 @@ def _is_unpacked_image(host: Host, target: auditing.Target) -> bool:
     """A folder with no /proc at all: nothing ran there that could have been counted."""
     if target.root is None or host.is_live or not auditing.has_files(host):
         return False
-    try:
-        return (
-            not host.subdirectories(b"/proc")
-            and not _can_read(host, b"/proc/cgroups")
-            and not _can_read(host, b"/proc/self/mountinfo")
-        )
-    except OSError:
-        return True
-
-
-def _can_read(host: Host, path: bytes) -> bool:
-    try:
-        host.read(path)
-    except OSError:
+    if names_or_nothing(host, b"/proc"):
         return False
-    return True
+    return not any(answers(host.read, path) for path in (b"/proc/cgroups", b"/proc/self/mountinfo"))
 
 
 def _counts(

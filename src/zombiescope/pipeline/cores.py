@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from typing import NamedTuple
 
 from zombiescope.facts.cgroups import Identity
@@ -29,11 +30,8 @@ def watch_cores(
     """For so many seconds; of a recording for as long as it looked at the cores."""
     if isinstance(host, ReplayHost):
         host.go_to(PATH)
-    watch = DetailedCoresWatch(host, with_blame=with_blame)
-    try:
+    with closing(DetailedCoresWatch(host, with_blame=with_blame)) as watch:
         watch.look()
         taken_at, identity = host.wall_clock(), read_identity(host)
         let_pass(host, seconds, watch.look, progress)
         return CoresAnswer(taken_at, identity, watch.seen())
-    finally:
-        watch.close()

@@ -14,7 +14,7 @@ from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown, unshown
 from zombiescope.facts.pods import KnownPods
-from zombiescope.host.access import Host
+from zombiescope.host.access import Host, answers
 from zombiescope.remedies.plan import Plan
 
 _LISTED = 8
@@ -48,7 +48,9 @@ def refuse_below(below: bytes | None, bodies: Collection[Body], host: Host, hier
         return
     parents = [parent for parent, _ in Counter(body.zombie.parent for body in bodies).most_common()]
     inside = below.rstrip(b"/") + b"/"
-    if any(parent == below or parent.startswith(inside) for parent in parents) or _exists(host, hierarchy.place(below)):
+    if any(parent == below or parent.startswith(inside) for parent in parents) or answers(
+        host.inode, hierarchy.place(below)
+    ):
         return
     near = nearest(shown(below), [shown(parent) for parent in parents]) or shown(parents[0])
     raise UsageError(
@@ -77,7 +79,7 @@ def refuse_consents(consents: Collection[str], plan: Plan, host: Host, hierarchy
         place = unshown(target)
         if kind == "reclaim" and hierarchy is not None:
             place = hierarchy.place(place)
-        if kind in _OF_PATHS and place.startswith(b"/") and _exists(host, place):
+        if kind in _OF_PATHS and place.startswith(b"/") and answers(host.inode, place):
             continue
         asking = [step.name for step in plan.own_steps if step.needs_consent]
         near = nearest(name, asking)
@@ -93,14 +95,6 @@ def nearest(word: str, known: Iterable[str]) -> str:
     from difflib import get_close_matches  # noqa: PLC0415 (only for who mistyped)
 
     return next(iter(get_close_matches(word, list(known), n=1, cutoff=0.5)), "")
-
-
-def _exists(host: Host, path: bytes) -> bool:
-    try:
-        host.inode(path)
-    except (OSError, ValueError):
-        return False
-    return True
 
 
 def _listed(words: Collection[str]) -> str:

@@ -26,9 +26,10 @@ from zombiescope.execution.way_back import KeptCopy, is_one_at_work, kept_copies
 from zombiescope.facts.cgroups import Identity
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import counted, unshown
+from zombiescope.host.access import answers
 from zombiescope.host.live import LiveHost
 from zombiescope.host.writes import Writer
-from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
+from zombiescope.probes.cgroups import read_memory_hierarchy
 from zombiescope.probes.readers.node import read_identity
 from zombiescope.remedies.receipts import PastAction, PastStep, Taken, UndoState
 
@@ -97,7 +98,8 @@ def _undo(opened: Opened, attention: Attention, *, restore: bool) -> Undone:
     hands = Hands(Writer(root, attention.point), journal)
     attention.restoring()
     try:
-        taken = undo_all(hands, has_systemd=not root and _systemd_runs(), boot_id=read_identity(host).boot_id)
+        boot_id, has_systemd = read_identity(host).boot_id, not root and answers(host.inode, b"/run/systemd/system")
+        taken = undo_all(hands, has_systemd=has_systemd, boot_id=boot_id)
         if restore:
             hierarchy = read_memory_hierarchy(host)
             back = restore_all(hands, None if isinstance(hierarchy, Gap) or root else hierarchy)
@@ -141,14 +143,6 @@ def _joined(taken: list[Taken], back: list[Taken], entries: list[Entry]) -> list
                 Taken(seq, f"delete {counted(missing, 'file')}", "cannot-be-undone", "no copy was kept", is_lost=True)
             )
     return [*kept, *back]
-
-
-def _systemd_runs() -> bool:
-    try:
-        LiveHost().inode(b"/run/systemd/system")
-    except OSError:
-        return False
-    return True
 
 
 class PastActions(NamedTuple):

@@ -29,7 +29,7 @@ from zombiescope.pipeline.autopsy import Choice, chosen, dissect
 from zombiescope.pipeline.doctor import Examined, examine
 from zombiescope.pipeline.mistyped import refuse_below, refuse_maker, refuse_zombie
 from zombiescope.pipeline.opening import open_host
-from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
+from zombiescope.probes.cgroups import read_memory_hierarchy
 from zombiescope.probes.readers.holders import read_files_in_use
 from zombiescope.probes.readers.node import read_identity, read_levers
 from zombiescope.remedies.choice import Activity

@@ -38,8 +38,8 @@ from zombiescope.facts.reaping import Evicted, EvictionOrder, Health, ReapBudget
 from zombiescope.facts.remedies import Remedy
 from zombiescope.host.access import Host
 from zombiescope.host.page_size import PAGE_BYTES
+from zombiescope.probes.cgroups import read_memory_hierarchy
 from zombiescope.probes.readers.cgroup_census import read_one_look
-from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.node import read_identity, read_machine_health, read_reclaimable_cache
 from zombiescope.probes.readers.zombie_walk import read_zombie_serials, read_zombie_walk
 

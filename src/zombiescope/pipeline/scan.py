@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import NamedTuple
 
 from zombiescope.analysis.growth import Growth
@@ -16,8 +17,8 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.reclaim import ReclaimSeen
 from zombiescope.host.access import Host
 from zombiescope.pipeline.opening import Progress
+from zombiescope.probes.cgroups import read_memory_hierarchy
 from zombiescope.probes.readers.cgroup_census import read_census, read_empty_directories, read_live_tree
-from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.memcg_residual import read_handed_on, read_residuals
 from zombiescope.probes.readers.node import read_identity, read_shape
 from zombiescope.probes.readers.stat_sweep import read_stat_sweep
@@ -72,12 +73,9 @@ def watch_reclaim_pass(host: Host, seconds: float) -> ReclaimPass | Gap:
     """Stamps the begin and the end of every call, and changes nothing; ends with the process, however that ends."""
     from zombiescope.probes.readers.reclaim_rates import ReclaimWindow  # noqa: PLC0415 (a plain scan does not wait)
 
-    window = ReclaimWindow(host)
-    try:
+    with closing(ReclaimWindow(host)) as window:
         host.wait(seconds)
         return derive_reclaim_pass(window.seen(), host.wall_clock())
-    finally:
-        window.close()
 
 
 def _recent(host: Host, state: bytes, thresholds: Thresholds) -> tuple[Growth | Gap, ReclaimPass | None]:

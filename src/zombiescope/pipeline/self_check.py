@@ -14,6 +14,7 @@ import platform
 import socket
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import partial
 from importlib.util import find_spec
 from typing import NamedTuple
@@ -30,13 +31,13 @@ from zombiescope.host.access import Host
 from zombiescope.host.own_folder import STATE, own_folder
 from zombiescope.host.zstd import ZstdLibrary
 from zombiescope.pipeline.opening import Progress
+from zombiescope.probes.cgroups import read_memory_hierarchy
 from zombiescope.probes.readers.cgroup_census import read_one_look
 from zombiescope.probes.readers.cgroup_lifecycle import open_ledger
-from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.kernel_log import open_kernel_log
 from zombiescope.probes.readers.kernel_stacks import open_kernel_stacks
 from zombiescope.probes.readers.node import read_identity, read_levers
-from zombiescope.probes.readers.page_census import try_page_frames
+from zombiescope.probes.readers.page_pins import try_page_frames
 from zombiescope.probes.readers.reclaim_rates import ReclaimWindow
 from zombiescope.probes.readers.softirq_wait import LatencyWindow, read_nic_counters
 from zombiescope.probes.readers.systemd_state import read_systemd_state
@@ -186,12 +187,10 @@ def _events(host: Host, hierarchy: Hierarchy) -> str | Gap | tuple[str, Gap]:
     ledger = open_ledger(host, hierarchy)
     if isinstance(ledger, Gap):
         return ledger
-    try:
+    with closing(ledger):
         if ledger.tier is EventTier.BPF:
             return "BPF"
         return ("tracefs" if ledger.tier is EventTier.TRACEFS else "polling"), _joined(ledger.refused)
-    finally:
-        ledger.close()
 
 
 def _joined(gaps: tuple[Gap, ...]) -> Gap:
@@ -234,12 +233,9 @@ def _softirq(host: Host) -> str | Gap | tuple[str, Gap]:
 
 
 def _reclaim(host: Host) -> str | Gap:
-    window = ReclaimWindow(host)
-    try:
+    with closing(ReclaimWindow(host)) as window:
         told = window.seen()
         return told if isinstance(told, Gap) else "BPF"
-    finally:
-        window.close()
 
 
 def _pressure(host: Host) -> str | Gap:

@@ -10,10 +10,10 @@ import math
 import random
 import urllib.parse
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from zombiescope.analysis.comparing import Correlation, common, derive_correlation, joined
-from zombiescope.analysis.event_file import cluster_marks, is_of_cluster, parse_events, ray_marks
+from zombiescope.analysis.event_file import cluster_marks, parse_events, ray_marks
 from zombiescope.analysis.nic_resets import derive_resets
 from zombiescope.diagnosis.case import Case
 from zombiescope.errors import ObservationError, reason_of
@@ -30,6 +30,7 @@ from zombiescope.probes.readers.systemd_state import read_restart_times
 JOURNAL = "journal"
 KUBERNETES = "kubernetes"
 _BY_FILE = "journalctl -o json > FILE there, and --events FILE here"
+_CLUSTER_BY_FILE = "kubectl get events -A -o json > FILE, and --events FILE"
 
 
 def read_jobs(sources: Sequence[str]) -> tuple[tuple[Mark, ...], tuple[Gap, ...]]:
@@ -38,21 +39,28 @@ def read_jobs(sources: Sequence[str]) -> tuple[tuple[Mark, ...], tuple[Gap, ...]
     gaps: list[Gap] = []
     for source in sources:
         try:
-            marks += read_source(source)
+            if _is_of(KUBERNETES, source):
+                found, missing = _cluster(source.partition(":")[2])
+                gaps += missing
+            else:
+                found = read_source(source)
+            marks += found
         except ObservationError as error:
             gaps.append(Gap("events", f"{source}: {error.why}", error.hint))
     return tuple(sorted(marks)), tuple(gaps)
 
 
 def read_source(source: str) -> tuple[Mark, ...]:
-    """A file, `journal` or `journal:UNIT`, `kubernetes` or `kubernetes:NODE`, or the address of a Ray dashboard."""
-    if source == JOURNAL or source.startswith(f"{JOURNAL}:"):
+    """A file, `journal` or `journal:UNIT`, or the address of a Ray dashboard."""
+    if _is_of(JOURNAL, source):
         return parse_events(_journal(source.partition(":")[2]), source)
-    if source == KUBERNETES or source.startswith(f"{KUBERNETES}:"):
-        return _cluster(source.partition(":")[2])
     if is_address(source):
         return _ray(source.rstrip("/"))
     return parse_events(read_named(unshown(source)), shown(unshown(source)))
+
+
+def _is_of(kind: str, source: str) -> bool:
+    return source == kind or source.startswith(f"{kind}:")
 
 
 _MOST_STEPS = 600
@@ -78,28 +86,28 @@ def read_query(address: str, query: str, begin: float, end: float) -> list[tuple
     return sorted(total.items())
 
 
-def _cluster(node: str) -> tuple[Mark, ...]:
+def _cluster(node: str) -> tuple[tuple[Mark, ...], tuple[Gap, ...]]:
     """Of the cluster that the configuration names, or that this pod runs in; of one node, as far as an event says where."""
     from zombiescope.config import load_config  # noqa: PLC0415 (only where it is asked for)
-    from zombiescope.host.cluster_api import Api, fetch  # noqa: PLC0415
+    from zombiescope.host.cluster_api import Api, fetch_list, pods_path  # noqa: PLC0415
 
     config = load_config(None, {})
     api = Api(config.text("kubernetes_api"), config.text("kubernetes_account"))
     where = node or config.text("kubernetes_node")
-    found = cluster_marks(_listed(fetch(api, "/api/v1/events?limit=5000")), where)
-    try:
-        pods = cluster_marks(_listed(fetch(api, "/api/v1/pods?limit=5000")), where)
-    except ObservationError:
-        pods = ()  # an account may list events alone
-    return tuple(sorted({*found, *pods}))
-
-
-def _listed(said: Any) -> Any:
-    if is_of_cluster(said):
-        return said
-    raise ObservationError(
-        "cannot use the answer of the cluster's API server", "it is no list", "is the address right?"
-    )
+    found: set[Mark] = set()
+    gaps: list[Gap] = []
+    for what, path in (("events", "/api/v1/events"), ("pods", pods_path(where))):
+        try:
+            items, rest = fetch_list(api, path)
+        except ObservationError as error:
+            if what == "events":
+                raise
+            gaps.append(Gap("events", f"{KUBERNETES}: {what}: {error.why}", error.hint))
+            continue
+        found.update(cluster_marks({"items": items}, where))
+        if rest:
+            gaps.append(Gap("events", f"{KUBERNETES}: {what}: {rest}", _CLUSTER_BY_FILE))
+    return tuple(sorted(found)), tuple(gaps)
 
 
 def _ray(address: str) -> tuple[Mark, ...]:
@@ -181,9 +189,11 @@ def tell(host: Host, case: Case, past: Past) -> Told:
     _add_restarts(axis, host, end, past)
     _add_history(axis, past, end)
     if past.events is not None:
-        ended = read_source(shown(past.events))
+        ended, missing = read_jobs([shown(past.events)])
+        axis.gaps += [gap.about("timeline.events") for gap in missing]
         given = [mark._replace(what=JOB_FAILURE) for mark in ended if mark.what != JOB_SUCCESS]
-        axis.add(JOB_FAILURE, (Interval(min([end, *(mark.at for mark in given)]), end),), given)
+        if ended or not missing:
+            axis.add(JOB_FAILURE, (Interval(min([end, *(mark.at for mark in given)]), end),), given)
     begin = min([case.first.snapshot.taken_at, *(mark.at for mark in axis.marks), *(at for at, _ in axis.zombies)])
     if past.seconds:
         begin = max(begin, end - past.seconds)

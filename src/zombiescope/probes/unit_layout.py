@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Unit files as systemd finds and reads them: where it looks, in its order, and what it finds there (unit entries, `.wants`
-links, drop-in folders); and their text, drop-ins and presets: comments, continued lines, quoted nothing.
+links, drop-in folders); and their text and drop-ins: comments, continued lines, quoted nothing.
 
 systemd.unit(5), "Unit File Load Path", for the system manager. A folder seen through a link (`/lib` on a merged system) counts
 once. A line that systemd would ignore is ignored and named, never guessed at.
@@ -8,10 +8,9 @@ once. A line that systemd would ignore is ignored and named, never guessed at.
 
 from __future__ import annotations
 
-import fnmatch
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from zombiescope.facts.units import Setting, UnitFile
@@ -19,8 +18,6 @@ from zombiescope.host.files import Entry, Files, Kind
 
 MOST_SETTINGS = 5_000
 """Of one file: fifty times what the largest of a distribution has."""
-MOST_RULES = 4_000
-"""Of all presets: each is tried on each unit, and a distribution has some hundred."""
 _NAME = re.compile(
     r"[A-Za-z0-9:_.\\@-]+\.(service|socket|device|mount|automount|swap|target|path|timer|slice|scope)", re.ASCII
 )
@@ -84,26 +81,6 @@ def _logical_lines(data: bytes) -> Iterator[tuple[int, str | None]]:
         pending = ""
     if pending.strip():
         yield start, pending.strip()
-
-
-def parse_presets(data: bytes) -> list[tuple[bool, str]]:
-    """`enable` and `disable` lines, in order; one more than MOST_RULES at the most."""
-    rules: list[tuple[bool, str]] = []
-    for line in data.decode("utf-8", "replace").splitlines():
-        words = line.split()
-        if len(words) >= 2 and words[0] in ("enable", "disable"):
-            rules.append((words[0] == "enable", words[1]))
-            if len(rules) > MOST_RULES:
-                break
-    return rules
-
-
-def preset_of(name: str, rules: list[tuple[bool, str]]) -> str:
-    """What `systemctl preset` would do; the first match wins, and no match means enable."""
-    for enable, pattern in rules:
-        if fnmatch.fnmatchcase(name, pattern):
-            return "enabled" if enable else "disabled"
-    return "enabled"
 
 
 CONFIG = b"/etc/systemd/system"
@@ -208,16 +185,21 @@ def _read_links(files: Files, folder: bytes, raw: bytes, layout: Layout) -> None
 
 def drop_in_paths(files: Files, layout: Layout, names: list[str]) -> Iterator[bytes]:
     """The drop-ins of a unit known by these names: sorted by file name, the first folder wins, empty ones hide others."""
-    chosen: dict[bytes, bytes] = {}
-    for owner in _drop_in_owners(names):
-        for folder in layout.drop_in_folders.get(owner, ()):
-            for file in files.list(folder):
-                if file.endswith(b".conf"):
-                    chosen.setdefault(file, folder + b"/" + file)
-    for _, path in sorted(chosen.items()):
+    folders = (folder for owner in _drop_in_owners(names) for folder in layout.drop_in_folders.get(owner, ()))
+    for path in confs_in(files, folders):
         entry = files.entry(path)
         if entry is not None and not (entry.kind is Kind.LINK and entry.target == b"/dev/null"):
             yield path
+
+
+def confs_in(files: Files, folders: Iterable[bytes]) -> list[bytes]:
+    """`*.conf`, sorted by file name: of two with one name, that of the first folder."""
+    chosen: dict[bytes, bytes] = {}
+    for folder in folders:
+        for name in files.list(folder):
+            if name.endswith(b".conf"):
+                chosen.setdefault(name, folder + b"/" + name)
+    return [path for _, path in sorted(chosen.items())]
 
 
 def _drop_in_owners(names: list[str]) -> list[str]:

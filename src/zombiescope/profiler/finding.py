@@ -17,7 +17,7 @@ from zombiescope.profiler.files.ring import look_at
 from zombiescope.profiler.files.summing import Summing, peaks_in
 from zombiescope.profiler.files.symbol_files import map_file
 from zombiescope.profiler.formats.capture_file import read_names
-from zombiescope.profiler.formats.summary_document import Json, read_document, reasons_in
+from zombiescope.profiler.formats.summary_document import Json, figure, read_document, reasons_in
 from zombiescope.profiler.stacks.about import Reason
 from zombiescope.profiler.stacks.capture import BrokenCapture
 from zombiescope.profiler.stacks.searching import (
@@ -121,8 +121,9 @@ def known(name: str, begin: float | None, document: Json) -> Known:
     taken = document.get("taken")
     for kind, rows in taken.items() if isinstance(taken, dict) else ():
         for row in reversed(rows) if isinstance(rows, list) else ():  # of one name the highest comes first
-            if isinstance(row, list) and len(row) >= 4 and isinstance(row[3], int):
-                peak_at.setdefault(str(kind), {})[str(row[0])] = row[3]
+            second = figure(row[3]) if isinstance(row, list) and len(row) >= 4 else None
+            if second is not None:
+                peak_at.setdefault(str(kind), {})[quiet(str(row[0]))] = int(second)
     return Known(
         name,
         begin,
@@ -135,7 +136,7 @@ def known(name: str, begin: float | None, document: Json) -> Known:
 
 
 def _number(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0.0
+    return figure(value) or 0.0
 
 
 def _moments(document: Json) -> list[dict[str, Any]]:

@@ -82,7 +82,7 @@ def choose(bodies: Iterable[Body]) -> ChosenLevers:
             pins.append(levers)
         chosen = _least_harm(pins)
         held.append(HeldZombie(body, tuple(pins), chosen))
-        for lever in chosen:
+        for lever in sorted(chosen, key=least_harm_first):  # a set has another order in every run
             wanted[lever] += 1
             pages[lever] += pages_of(body.zombie)
     return ChosenLevers(tuple(held), wanted, pages)

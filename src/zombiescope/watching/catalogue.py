@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from zombiescope.host.access import Host
-from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
+from zombiescope.probes.cgroups import read_memory_hierarchy
 from zombiescope.watching.cores import CoresTeller
 from zombiescope.watching.nics import NicsTeller
 from zombiescope.watching.pods import PodsTeller, has_pods

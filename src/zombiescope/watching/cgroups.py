@@ -28,10 +28,10 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Counts, EventTier, FlowsSeen, Lifecycle, MakerFlow
 from zombiescope.facts.plain import of_outcome, of_plain, to_outcome, to_plain
 from zombiescope.facts.pods import POD_PREFIX
-from zombiescope.host.access import Host, beside_recording
+from zombiescope.host.access import Host, answers, beside_recording
 from zombiescope.host.live import LiveHost
 from zombiescope.kernel.ledgers import Ledger
-from zombiescope.probes.cgroups import read_controller_row
+from zombiescope.probes.cgroups import read_controller_row, read_memory_hierarchy
 from zombiescope.probes.readers.cgroup_census import (
     ToldLook,
     read_census,
@@ -40,7 +40,6 @@ from zombiescope.probes.readers.cgroup_census import (
     read_told_look,
 )
 from zombiescope.probes.readers.cgroup_lifecycle import ALL_TIERS, open_ledger
-from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.node import read_identity, read_memory_bytes, read_node_image, read_shape
 from zombiescope.watching.pods import names_now
 from zombiescope.watching.watch import Quiet
@@ -280,11 +279,7 @@ def heavy_of(plain: Any) -> Heavy:
 
 def has_systemd(host: Host) -> bool:
     """The test of sd_booted(3)."""
-    try:
-        host.subdirectories(b"/run/systemd/system")
-    except OSError:
-        return False
-    return True
+    return answers(host.subdirectories, b"/run/systemd/system")
 
 
 def _restarts(host: Host) -> Restarts | Gap:

@@ -5,6 +5,7 @@ folders, and by whoever may be asked besides: a container runtime, the cluster's
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from typing import Any, NamedTuple
 
 from zombiescope.analysis.looping import loops_of, may_loop
@@ -17,7 +18,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown, unshown
 from zombiescope.facts.plain import of_outcome, to_outcome
 from zombiescope.facts.pods import Container, KnownPods, Pod, PodLoop, PodsSeen, known_pods
-from zombiescope.host.access import Host, beside_recording
+from zombiescope.host.access import Host, answers, beside_recording, read_or_nothing
 from zombiescope.host.files import Files, FolderTree
 from zombiescope.host.live import LiveHost
 from zombiescope.probes.readers.cgroup_census import read_live_tree
@@ -48,6 +49,9 @@ class LivePods:
 
     def __init__(self) -> None:
         self._bases: tuple[bytes, ...] = ()
+        self._sides: tuple[bytes, ...] = ()
+        """Where containers lie outside of their pods: `kubepods-podUID.slice:cri-containerd:ID`, where the runtime's driver is not
+        kubelet's."""
         self._walked_at = float("-inf")
 
     def ids(self, host: Host, hierarchy: Hierarchy, uids: Iterable[str]) -> set[str] | None:
@@ -60,12 +64,20 @@ class LivePods:
             if isinstance(tree, Gap):
                 return None
             pods = {path for path in tree.paths if pod_uid_of(path.rpartition(b"/")[2])}
-            self._bases = tuple(sorted({path.rpartition(b"/")[0] for path in pods}))
+            self._bases = tuple(sorted({path.rpartition(b"/")[0] for path in pods if b":" not in path}))
+            self._sides = tuple(sorted({path.rpartition(b"/")[0] for path in pods if b":" in path}))
             for uid in missing:
                 self._take(host, hierarchy, uid, found)
+        for side in self._sides:
+            try:
+                beside = host.subdirectories(hierarchy.place(side))
+            except OSError:
+                continue
+            found.update(number for each in beside if pod_uid_of(each) and (number := container_id_of(b"/" + each)))
         return found
 
     def _take(self, host: Host, hierarchy: Hierarchy, uid: str, found: set[str]) -> bool:
+        is_there = False
         for base in self._bases:
             above = base.rpartition(b"/")[2].removesuffix(b".slice")
             name = (
@@ -78,8 +90,8 @@ class LivePods:
             except OSError:
                 continue
             found.update(number for each in inside if (number := container_id_of(b"/" + each)))
-            return True
-        return False
+            is_there = True
+        return is_there
 
 
 class PodLogs:
@@ -96,8 +108,7 @@ class PodLogs:
         self.trouble: str = ""
 
     def read(self) -> dict[Key, Container]:
-        tree = FolderTree(self._root)
-        try:
+        with closing(FolderTree(self._root)) as tree:
             files = Files(tree)
             names = files.list(PODS)
             if names != self._names:
@@ -112,8 +123,6 @@ class PodLogs:
             if fresh or len(self.ids) != len(listed):
                 self._take_ids()
             self.trouble = next((each.reason for each in files.refusals), "")
-        finally:
-            tree.close()
         return self._containers
 
     def _take_ids(self) -> None:
@@ -189,13 +198,9 @@ class _Kept(NamedTuple):
 def read_own_pod(host: Host) -> str:
     """The uid of the pod that this very process runs in. Not of the host it looks at: of itself."""
     here = LiveHost()
-    texts = []
-    for path in (b"/proc/self/mountinfo", b"/proc/self/cgroup"):
-        try:
-            texts.append(here.read(path))
-        except OSError:
-            texts.append(b"")
-    return own_pod(*texts) if host.is_live else ""
+    if not host.is_live:
+        return ""
+    return own_pod(read_or_nothing(here, b"/proc/self/mountinfo"), read_or_nothing(here, b"/proc/self/cgroup"))
 
 
 def node_name(host: Host, folders: Iterable[PodFolder], told: str = "") -> str:
@@ -203,10 +208,7 @@ def node_name(host: Host, folders: Iterable[PodFolder], told: str = "") -> str:
     if told:
         return told
     static = static_names(folders)
-    try:
-        name = shown(host.read(b"/proc/sys/kernel/hostname").strip())
-    except OSError:
-        name = ""
+    name = shown(read_or_nothing(host, b"/proc/sys/kernel/hostname").strip())
     if name and all(each.endswith(f"-{name}") for each in static):
         return name
     return node_in(static) or name
@@ -332,13 +334,10 @@ def names_now(host: Host) -> KnownPods:
         outcome = host.experiment(FACT, dict)
         seen = NO_PODS_HERE if not outcome else checked(outcome)
         return KnownPods() if isinstance(seen, Gap) else known_pods(seen.pods, seen.containers, seen.node)
-    tree = FolderTree(machine.root or b"/")
-    try:
+    with closing(FolderTree(machine.root or b"/")) as tree:
         files = Files(tree)
         folders = read_pod_folders(files)
         links = [link for name in read_links(files) if (link := parsed_link(name))]
-    finally:
-        tree.close()
     node = node_name(machine, folders)
     pods = by_names(((pod.uid, pod.namespace, pod.name) for pod in folders), node)
     return known_pods(pods, ((link.id, link.container) for link in links), node)
@@ -346,11 +345,7 @@ def names_now(host: Host) -> KnownPods:
 
 def has_pods(host: Host) -> bool:
     """A kubelet keeps its logs there as long as it is there."""
-    try:
-        host.subdirectories(LOG_FOLDERS.encode())
-    except OSError:
-        return False
-    return True
+    return answers(host.subdirectories, LOG_FOLDERS.encode())
 
 
 class PodsTeller(Teller):

@@ -6,6 +6,7 @@ their own pace."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
@@ -16,8 +17,8 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import Sample
 from zombiescope.facts.reclaim import Vitals
 from zombiescope.host.access import Host
+from zombiescope.probes.cgroups import read_memory_hierarchy
 from zombiescope.probes.readers.cgroup_census import read_live_tree, read_one_look
-from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.cpu_time import read_throttling
 from zombiescope.probes.readers.node import read_identity
 from zombiescope.probes.readers.stat_sweep import read_stat_sweep
@@ -142,13 +143,10 @@ def watch_recovery(
     host: Host, subject: Treated, seconds: float, progress: Callable[[float], None] = lambda _: None
 ) -> Recovered:
     """All that `verify` compares, for so long."""
-    watch = RecoveryWatch(host, subject, seconds)
-    try:
+    with closing(RecoveryWatch(host, subject, seconds)) as watch:
         vitals = watch_vitals(host, subject, seconds, progress, watch.look)
         samples = watch.end()
         return Recovered(vitals, samples, tuple(watch.gaps))
-    finally:
-        watch.close()
 
 
 _MOST_SAMPLES = 120

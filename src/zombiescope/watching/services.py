@@ -18,8 +18,8 @@ from zombiescope.facts.plain import of_outcome, to_outcome
 from zombiescope.facts.units import LiveUnit, Running, ServicesSeen, UnitFiles, UnneededService
 from zombiescope.host.access import Host, beside_recording
 from zombiescope.host.live import LiveHost
+from zombiescope.probes.cgroups import read_memory_hierarchy
 from zombiescope.probes.readers.cgroup_lifecycle import BirthsWatch, read_cgroup_births, watch_births
-from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.systemd_state import read_journal_restarts, read_systemd_state
 from zombiescope.probes.unit_layout import is_unit_name
 from zombiescope.watching.watch import Quiet

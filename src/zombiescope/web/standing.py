@@ -13,7 +13,7 @@ from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.errors import ObservationError, ZombiescopeError
 from zombiescope.facts.gap import Gap
 from zombiescope.presenters.document import Json, render_page_host
-from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
+from zombiescope.probes.cgroups import read_memory_hierarchy
 from zombiescope.probes.readers.node import read_identity, read_shape
 from zombiescope.web import captures
 from zombiescope.web.server import APART_MEMORY, Apart

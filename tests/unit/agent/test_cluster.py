@@ -39,6 +39,8 @@ class Server(ThreadingHTTPServer):
         self.seen: list[tuple[str, str, dict[str, str], Any]] = []
         self.status, self.body, self.more = 200, b"{}", {}  # type: ignore[var-annotated]
         self.skew = 0.0
+        self.refused = ""
+        """The path that is answered with 403."""
 
     @property
     def address(self) -> str:
@@ -54,7 +56,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self) -> None:
         sent = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.seen.append((self.command, self.path, dict(self.headers), sent))
-        self.send_response_only(self.server.status)
+        self.send_response_only(403 if self.path == self.server.refused else self.server.status)
         self.send_header("Date", formatdate(time.time() + self.server.skew, usegmt=True))
         self.send_header("Content-Length", str(len(self.server.body)))
         for name, value in self.server.more.items():
@@ -165,7 +167,7 @@ def test_switched_off_it_goes_and_so_it_does_at_the_end(server: Server, account:
     assert server.seen[-1][3] == gone
 
 
-@pytest.mark.parametrize("status", [500, 503, 403, 401, 404, 409, 302])
+@pytest.mark.parametrize("status", [500, 503, 403, 401, 404, 409, 410, 422, 429, 302])
 def test_a_refusal_is_said_and_is_no_storm(server: Server, account: Path, status: int) -> None:
     server.status, server.body = status, b'{"message": "no \\u001b[31m"}'
     driven = Driven(server.address, account)
@@ -180,6 +182,44 @@ def test_a_refusal_is_said_and_is_no_storm(server: Server, account: Path, status
     driven.pass_time(1200, step=5)
     assert driven.gaps[-1] is None
     assert [sent["reason"] for _, path, _, sent in server.seen if path == EVENTS] == ["ZombieMemcgPressure"]
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"", b"null", b"[]", b"[" * 100_000])
+def test_an_answer_that_is_no_object_is_no_yes(server: Server, account: Path, body: bytes) -> None:
+    """A proxy or a sign-in page says 200 to everything."""
+    server.body = body
+    driven = Driven(server.address, account)
+    driven.pass_time(3600, step=5)
+    assert 2 <= len(server.seen) <= 12
+    gap = driven.gaps[-1]
+    assert gap is not None
+    assert "no JSON" in gap.reason
+
+
+def test_a_condition_whose_event_is_refused_keeps_its_time(server: Server, account: Path) -> None:
+    server.refused = EVENTS
+    driven = Driven(server.address, account)
+    driven.seen = BAD
+    driven.pass_time(600, step=5)
+    patches = [sent["status"]["conditions"][0] for _, path, _, sent in server.seen if path == NODE]
+    assert ["lastTransitionTime" in each for each in patches] == [True] + [False] * (len(patches) - 1)
+    assert driven.gaps[-1] is not None
+    assert 2 <= len([path for _, path, _, _ in server.seen if path == EVENTS]) <= 8
+    server.refused = ""
+    driven.pass_time(1200, step=5)
+    assert driven.gaps[-1] is None
+
+
+def test_a_node_that_was_made_anew_is_told_since_when(server: Server, account: Path) -> None:
+    driven = Driven(server.address, account)
+    driven.pass_time(20)
+    server.status = 404
+    driven.pass_time(120)
+    server.status = 200
+    driven.pass_time(400)
+    said = [sent["status"]["conditions"][0] for _, path, _, sent in server.seen if path == NODE]
+    assert ["lastTransitionTime" in each for each in said[:3]] == [True, False, True]
+    assert "lastTransitionTime" not in said[-1]
 
 
 def test_nobody_listens(account: Path) -> None:

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from tests.unit.diagnosis.test_workloads import PODS, loop, node
 from tests.unit.kube_nodes import STATIC, UID_A
 
@@ -72,3 +75,52 @@ def test_who_was_asked_corrects_what_log_folders_guessed() -> None:
     found = joined(seen, Asked(tuple(other), source="the cluster's API"), {})
     assert found.loops[0].maker == "workload:shop/Rollout/crashy"
     assert (found.loops[0].reason, found.loops[0].exit_code) == ("OOMKilled", 137)
+
+
+def test_our_own_restarts_are_nobodys_loop_whoever_tells_of_them() -> None:
+    """Also where the one who was asked calls our workload by another name than the log folders did."""
+    waits = {"waiting": {"reason": "CrashLoopBackOff"}}
+    others = "3fdb6e76-0d5b-4a3a-8a6a-7b6f0c8e1d2d"
+    rollout = [{"kind": "Rollout", "name": "crashy"}]
+    told = [pod(waits, ownerReferences=rollout), pod(waits, uid=others, name="web-0", ownerReferences=[], labels={})]
+    seen = node(loop(PODS[0], "c0"))._replace(own=PODS[0].maker)
+    found = joined(seen, Asked(tuple(pods_of_api({"items": told})[0]), source="the cluster's API"), {})
+    assert [each.pod for each in found.loops] == ["shop/web-0"]
+
+
+WRONG: tuple[object, ...] = (
+    None,
+    5,
+    -1.5,
+    True,
+    [],
+    {},
+    "x",
+    [1],
+    [None],
+    {"a": 1},
+    "9" * 400,
+    float("nan"),
+    10**30,
+    "0001-01-01T00:00:00Z",
+)
+
+
+def places(said: Any, way: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield way
+    for key in said if isinstance(said, dict) else range(len(said)) if isinstance(said, list) else ():
+        yield from places(said[key], (*way, key))
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=repr)
+def test_whatever_stands_where_something_else_belongs_is_no_crash(wrong: object) -> None:
+    """`conditions: null`, `status: []`, a number for a list: in every place of a pod."""
+    good = {"kind": "PodList", "metadata": {}, "items": [pod({"running": {"startedAt": "2026-11-18T12:00:10Z"}})]}
+    for way in list(places(good))[1:]:
+        said = copy.deepcopy(good)
+        inside: Any = said
+        for key in way[:-1]:
+            inside = inside[key]
+        inside[way[-1]] = wrong
+        pods, ids = pods_of_api(said, "n1")
+        joined(node(loop(PODS[0], "c0")), Asked(tuple(pods), tuple(ids), "the cluster's API", "n1"), {})

@@ -64,6 +64,22 @@ def test_pods_that_ended_out_of_memory_are_failures() -> None:
     assert cluster_marks(listed(pod, kind="PodList"), "n2") == ()
 
 
+def test_restarts_of_our_own_agents_are_no_failure_of_a_job() -> None:
+    ended = {"terminated": {"reason": "OOMKilled", "finishedAt": AT}}
+    status = {"containerStatuses": [{"name": "agent", "lastState": ended}]}
+
+    def of(name: str) -> dict[str, Any]:
+        return listed(
+            event("BackOff", involvedObject={"kind": "Pod", "namespace": "ops", "name": name}),
+            {"metadata": {"namespace": "ops", "name": name}, "status": status},
+        )
+
+    assert cluster_marks(of("zombiescope-x7v2p")) == ()
+    assert cluster_marks(listed(event("Failed", involvedObject={"kind": "DaemonSet", "name": "zombiescope"}))) == ()
+    assert len(cluster_marks(of("zombiescope-report"))) == 2
+    assert len(cluster_marks(of("zombiescope-7d4b9c8f6-x7v2p"))) == 2
+
+
 def test_a_file_of_kubectl_is_taken_as_it_is() -> None:
     text = json.dumps(listed(event("BackOff"), kind="List"), indent=2).encode()
     assert len(parse_events(text, "events.json")) == 1
@@ -74,6 +90,17 @@ def test_a_file_of_kubectl_is_taken_as_it_is() -> None:
 )
 def test_rubbish_in_a_list_is_no_event(item: dict[str, Any]) -> None:
     assert cluster_marks(listed(item)) == ()
+
+
+@pytest.mark.parametrize(
+    "stamp",
+    ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59-23:59", "1960-01-01T00:00:00Z", "nan", "inf", "1e300", "soon"],
+)
+def test_a_time_beyond_the_calendar_is_none(stamp: str) -> None:
+    """Go's zero time is the year 1."""
+    ended = {"terminated": {"reason": "OOMKilled", "finishedAt": stamp}}
+    pod = {"metadata": {}, "status": {"containerStatuses": [{"state": ended}]}}
+    assert cluster_marks(listed(event("Failed", lastTimestamp=stamp), pod)) == ()
 
 
 def test_hostile_words_stay_one_printable_line() -> None:

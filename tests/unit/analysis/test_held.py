@@ -85,7 +85,7 @@ NOTHING = Gap("x", "not asked")
 
 
 def beside(tasks: tuple[DeletedTask, ...] = (), sockets: tuple[DeadCgroupSocket, ...] = ()) -> PageFreePins:
-    return PageFreePins(DeletedTasks(tasks), NOTHING, SocketCandidates(sockets, None, {}), NOTHING)
+    return PageFreePins(DeletedTasks(tasks), SocketCandidates(sockets))
 
 
 def test_without_the_kernels_lists_tasks_are_shared_out_by_former_path() -> None:
@@ -96,13 +96,13 @@ def test_without_the_kernels_lists_tasks_are_shared_out_by_former_path() -> None
 
 
 def test_without_the_kernels_lists_a_socket_proves_its_zombie_by_id() -> None:
-    dead = DeadCgroupSocket(9, "tcp", "a", "b", 555, (42,))
+    dead = DeadCgroupSocket(9, "tcp", 555, (42,))
     (found,) = explain([zombie(NAMELESS)], holders_beside_pages([zombie(NAMELESS)], beside(sockets=(dead,))))
     assert said(found.pins[0]) == "pid 42, tcp socket 555"
 
 
 def test_refused_readers_give_no_holders() -> None:
-    assert holders_beside_pages([zombie(NAMELESS)], PageFreePins(NOTHING, NOTHING, NOTHING, NOTHING)) == []
+    assert holders_beside_pages([zombie(NAMELESS)], PageFreePins(NOTHING, NOTHING)) == []
 
 
 GAPS = tuple(Gap(f"zombies[].pages.{kind}", "too long") for kind in ("shmem", "anon"))

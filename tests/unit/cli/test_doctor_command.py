@@ -54,6 +54,16 @@ def test_events_are_read_and_a_bad_line_is_named(root: str, tmp_path: Path, caps
     assert main(["doctor", "--root", root, "--events", str(tmp_path / "none")]) == 2
 
 
+def test_a_cluster_that_cannot_be_asked_is_a_gap_beside_everything_else(
+    root: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    assert main(["doctor", "--root", root, "--events", "kubernetes", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert "this is no pod" in next(gap["reason"] for gap in told["gaps"] if gap["fact"] == "timeline.events")
+    assert [each["verdict"] for each in told["findings"] if each["id"] == "zombie-population"] == ["present"]
+
+
 @pytest.mark.parametrize("age", ["soon", "-5", "0", "infinity"])
 def test_an_age_that_is_none_is_refused(root: str, age: str, capsys: Capture) -> None:
     assert main(["doctor", "--root", root, f"--since={age}"]) == 2

@@ -8,6 +8,7 @@ import os
 import pty
 import signal
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -90,10 +91,15 @@ def test_a_reader_that_goes_away_is_no_error(root: str) -> None:
         assert (code, err) == (141, ""), arguments
 
 
-def test_a_closed_standard_output_is_a_clear_error(root: str) -> None:
-    shell = ["sh", "-c", '"$@" >&-', "sh", *COMMAND, "scan", "--json", "--root", root]
+@pytest.mark.parametrize(
+    "form", ["scan --json --root", "record - --seconds 0 --root", "profile export --form collapsed"]
+)
+def test_a_closed_standard_output_is_a_clear_error(root: str, tmp_path: Path, form: str) -> None:
+    stacks = tmp_path / "stacks.folded"
+    stacks.write_text("main;work 3\n")
+    shell = ["sh", "-c", '"$@" >&-', "sh", *COMMAND, *form.split(), str(stacks) if "profile" in form else root]
     done = subprocess.run(shell, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
-    assert done.returncode == 3
+    assert done.returncode == 3, done.stderr
     assert "bad file descriptor" in done.stderr
 
 
@@ -111,6 +117,24 @@ def test_ctrl_c_while_it_looks() -> None:
     child.send_signal(signal.SIGINT)
     out, err = child.communicate(timeout=60)
     assert (child.returncode, out, err.strip()) == (130, "", "interrupted")
+
+
+def test_ctrl_c_while_it_is_loaded(tmp_path: Path) -> None:
+    """No traceback of whatever module was on its way."""
+    (tmp_path / "click.py").write_text("import time\nprint('loading', flush=True)\ntime.sleep(60)\n")
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "zombiescope", "scan"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env={**PLAIN, "PYTHONPATH": str(tmp_path)},
+        )  # fmt: skip
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert child.stdout is not None
+    assert child.stdout.readline() == "loading\n"
+    child.send_signal(signal.SIGINT)
+    assert child.communicate(timeout=60)[1] == ""
+    assert child.returncode == -signal.SIGINT
 
 
 def wait_until_it_sleeps(pid: int) -> None:

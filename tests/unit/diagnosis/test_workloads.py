@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from io import StringIO
 
@@ -165,6 +166,28 @@ def test_hostile_names_cannot_leave_the_quotes() -> None:
     step = planned(node(pods=(pod,)), (pod.maker,)).steps[0]
     assert isinstance(step.change, AskHuman)
     assert step.change.commands[0].startswith("kubectl -n 'a'\"'\"'; reboot #' delete 'pod/$(reboot)'")
+
+
+@pytest.mark.parametrize(
+    "kind", [*("Deployment", "StatefulSet", "DaemonSet", "CronJob", "Job", "Pod", "StaticPod"), "--server=http:"]
+)
+def test_no_name_is_taken_for_an_option(kind: str) -> None:
+    """`--server=` would send the reader's token to whoever wrote the name. No cluster allows it; a recording may have it."""
+    pod = Pod(UID_A, "--token=x", "--server=x-29384756-b7z5w", Owner(kind, "--server=x"))
+    seen = node(loop(pod, "--kubeconfig=x"), pods=(pod,))._replace(node="--as=x")
+    step = next(each for each in planned(seen, (pod.maker,)).steps if each.recipe == "stop-workload")
+    assert isinstance(step.change, AskHuman)
+    asked = [shlex.split(command, comments=True) for command in step.change.commands if command.startswith("kubectl")]
+    ours = ("--replicas=0", "--ignore-daemonsets", "--delete-emptydir-data")
+    assert [word for words in asked for word in words if word.startswith("--") and word not in ours] == []
+    assert any("NODE" in words for words in asked)
+
+
+def test_the_image_of_a_cron_job_can_be_mended() -> None:
+    pod = Pod(UID_A, "shop", "x-29384756-b7z5w", Owner("CronJob", "x", is_guess=False))
+    step = planned(node(loop(pod, "c0"), pods=(pod,)), (pod.maker,)).steps[0]
+    assert isinstance(step.change, AskHuman)
+    assert any(line.startswith("kubectl -n shop set image cronjob/x c0=IMAGE") for line in step.change.commands)
 
 
 def test_the_doctor_says_what_to_type() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from tests.unit.kube_nodes import UID_A
 
 from zombiescope.errors import ObservationError
 from zombiescope.facts.pods import Owner
+from zombiescope.host import cri_socket
 from zombiescope.host.cri_socket import CriSocket, fields_of
 from zombiescope.pipeline.asking_pods import PodSources, ask_runtime
 
@@ -133,6 +135,42 @@ def test_what_is_no_runtime_is_a_gap_in_words(tmp_path: Path, said: bytes) -> No
         (ask,) = PodSources(path).asking()
         answer = ask()
     assert "runtime" in str(answer)
+
+
+def test_an_end_that_is_no_message_is_one_that_nobody_told(tmp_path: Path) -> None:
+    def said(asked: bytes) -> bytes:
+        return frame(0, 1, 1, b"\0\0\0\0\x02\xff\xff") if b"ContainerStatus" in asked else well_said(asked)
+
+    with runtime(tmp_path, said) as path:
+        (pod,) = ask_runtime(path).pods
+    assert (pod.containers[0].reason, pod.containers[0].exit_code) == ("", None)
+
+
+def test_one_that_answers_byte_by_byte_has_a_time_for_all_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cri_socket, "_SECONDS", 0.3)
+    path = str(tmp_path / "cri.sock")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+        listening.bind(path)
+        listening.listen(8)
+
+        def serve() -> None:
+            peer, _ = listening.accept()
+            with peer:
+                for _ in range(100):
+                    try:
+                        peer.sendall(frame(4, 1, 0, b""))
+                    except OSError:
+                        return
+                    time.sleep(0.05)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        (ask,) = PodSources(path).asking()
+        answer = ask()
+        thread.join(10)
+    assert "did not answer within" in str(answer)
 
 
 def test_no_socket_at_all(tmp_path: Path) -> None:

@@ -22,3 +22,17 @@ def test_numpy_starts_no_threads_and_the_environment_stays(given: str | None, ke
         environment["OPENBLAS_NUM_THREADS"] = given
     told = subprocess.run([sys.executable, "-c", _ASK], env=environment, capture_output=True, text=True, check=True)
     assert told.stdout.split() == ["1", kept, "True"]
+
+
+_LATE = (
+    "import warnings; warnings.simplefilter('error');"
+    "from zombiescope.host.numbers import defer_numpy; defer_numpy(); import sys; import numpy as before;"
+    "assert 'numpy.linalg' not in sys.modules; kind = before.int64; import numpy as after;"
+    "print(after.int64 is kind, hasattr(before, 'no_such_name'), before.testing is after.testing, before.int64 is kind)"
+)
+
+
+def test_numpy_put_off_is_loaded_once_whatever_is_asked_of_it() -> None:
+    """What it makes only when asked, such as `testing`, and what it does not have, are no reason to load it again."""
+    told = subprocess.run([sys.executable, "-c", _LATE], capture_output=True, text=True, check=True)
+    assert told.stdout.split() == ["True", "False", "True", "True"]

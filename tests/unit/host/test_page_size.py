@@ -73,7 +73,7 @@ from zombiescope.kernel.file_pages import pages_of
 from zombiescope.kernel.pages import PageFrames, largest_order
 from zombiescope.kernel.perf_events import read_ring
 from zombiescope.host.page_size import PAGE_BYTES
-from zombiescope.probes.readers.page_census import frame_ranges
+from zombiescope.probes.readers.page_pins import frame_ranges
 
 assert (PAGE_BYTES, largest_order(PAGE_BYTES)) == (65536, 13)
 assert PageFrames(-1, -1, -1)._largest_order == 13

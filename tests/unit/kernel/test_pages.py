@@ -7,9 +7,7 @@ import pytest
 from tests.unit.kernel.frames import page_frames
 
 from zombiescope.errors import ObservationError
-from zombiescope.kernel.pages import HEAD, TAIL, FrameKind, count_frames, kind_of, open_page_frames
-
-LRU, ANON, SWAPBACKED, UNEVICTABLE, THP = 1 << 5, 1 << 12, 1 << 14, 1 << 18, 1 << 22
+from zombiescope.kernel.pages import HEAD, TAIL, open_page_frames
 
 
 def test_owners_of_frames_near_and_far(tmp_path: Path) -> None:
@@ -45,40 +43,6 @@ def test_hidden_frame_numbers_are_said_so_and_not_taken_for_nothing(tmp_path: Pa
         frames.at(10, 2)
     assert "CAP_SYS_ADMIN" in refused.value.hint
     assert frames.at(8, 2) == [0, 0]
-
-
-@pytest.mark.parametrize(
-    ("flags", "kind"),
-    [
-        (ANON | SWAPBACKED | LRU, FrameKind.ANON),
-        (SWAPBACKED | LRU, FrameKind.SHMEM),
-        (LRU, FrameKind.FILE),
-        (UNEVICTABLE, FrameKind.FILE),
-        (1 << 7, FrameKind.OTHER),
-    ],
-)
-def test_flags_tell_the_kind(flags: int, kind: FrameKind) -> None:
-    assert kind_of(flags) is kind
-
-
-def test_every_frame_of_the_ranges_is_counted_once(tmp_path: Path) -> None:
-    owners = {1: 7, 2: 7, 3: 8, 100_000: 7, 100_001: 0}
-    flags = {1: LRU, 2: SWAPBACKED, 3: ANON, 100_000: LRU, 100_001: TAIL | THP}
-    count = count_frames(page_frames(tmp_path, owners, flags), [(1, 3), (100_000, 100_002)], lambda done: True)
-    assert count.by_owner == {(7, FrameKind.FILE): 2, (7, FrameKind.SHMEM): 1}
-    assert (count.seen, count.hidden_tails) == (4, 1)
-
-
-def test_counting_stops_when_told(tmp_path: Path) -> None:
-    asked: list[int] = []
-
-    def go_on(done: int) -> bool:
-        asked.append(done)
-        return len(asked) < 3
-
-    count = count_frames(page_frames(tmp_path, {1: 7}, {1: LRU}), [(0, 1 << 20)], go_on)
-    assert count.seen == asked[-1] == 2 << 15
-    assert count.by_owner == {(7, FrameKind.FILE): 1}
 
 
 def test_a_kernel_without_the_files_is_said_so(tmp_path: Path) -> None:

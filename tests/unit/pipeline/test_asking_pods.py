@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -15,6 +16,7 @@ from tests.unit.analysis.test_asked_pods import pod
 from tests.unit.analysis.test_cluster_events import event, listed
 
 from zombiescope.facts.gap import Gap
+from zombiescope.host import cluster_api
 from zombiescope.host.cluster_api import Api
 from zombiescope.pipeline.asking_pods import NOBODY_ASKED, PodSources
 from zombiescope.pipeline.timeline import read_jobs
@@ -22,12 +24,16 @@ from zombiescope.pipeline.timeline import read_jobs
 WAITING = {"waiting": {"reason": "CrashLoopBackOff"}}
 
 
+Answer = tuple[int, bytes]
+
+
 @contextmanager
-def server(answers: dict[str, tuple[int, bytes]], asked: list[str]) -> Iterator[str]:
+def server(answers: Mapping[str, Answer | Callable[[], Answer]], asked: list[str]) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             asked.append(self.path)
-            status, body = answers.get(self.path.partition("?")[0], (404, b"{}"))
+            answer = answers.get(self.path.partition("?")[0], (404, b"{}"))
+            status, body = answer() if callable(answer) else answer
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
@@ -98,9 +104,48 @@ def test_events_of_the_cluster_are_job_failures(account: str, monkeypatch: pytes
         monkeypatch.setenv("ZOMBIESCOPE_AGENT_KUBERNETES_API", address)
         monkeypatch.setenv("ZOMBIESCOPE_AGENT_KUBERNETES_ACCOUNT", account)
         marks, gaps = read_jobs(["kubernetes:n1"])
-        assert (len(marks), gaps) == (1, ())
+        assert len(marks) == 1
+        assert ["pods" in gap.reason for gap in gaps] == [True], "an account may list events alone, and that is said"
         marks, gaps = read_jobs(["kubernetes:n2"])
-        assert (len(marks), gaps) == (0, ())
+        assert len(marks) == 0
     marks, gaps = read_jobs(["kubernetes"])
     assert not marks
     assert "API server" in str(gaps) or gaps
+
+
+def test_a_long_list_is_read_to_its_end_or_said_to_be_cut(account: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In pieces, as the API hands it out; a server whose list has no end is left after some of them."""
+    monkeypatch.setattr(cluster_api, "_MOST_PIECES", 3)
+    moments = iter(range(100))
+
+    def piece(more: str) -> tuple[int, bytes]:
+        item = event("BackOff", source={"host": "n1"}, lastTimestamp=f"2026-11-18T12:00:{next(moments):02}Z")
+        return 200, json.dumps({**listed(item), "metadata": {"continue": more}}).encode()
+
+    none = 200, json.dumps(listed(kind="PodList")).encode()
+    expired = 410, b'{"message": "The provided continue parameter is too old"}'
+    for pieces, count, why in (
+        ([piece("a&b"), piece("")], 2, ""),
+        ([piece("a"), piece("b"), piece("c")], 3, "there are more"),
+        ([piece("a"), expired], 1, "too old"),
+        ([piece("a"), (200, b"<html>")], 1, "no JSON"),
+    ):
+        asked: list[str] = []
+        hand_out = functools.partial(next, iter(pieces))
+        with server({"/api/v1/events": hand_out, "/api/v1/pods": none}, asked) as address:
+            monkeypatch.setenv("ZOMBIESCOPE_AGENT_KUBERNETES_API", address)
+            monkeypatch.setenv("ZOMBIESCOPE_AGENT_KUBERNETES_ACCOUNT", account)
+            marks, gaps = read_jobs(["kubernetes"])
+        assert len(marks) == count
+        assert [why in gap.reason for gap in gaps] == ([True] if why else [])
+        assert not why or "a%26b" not in asked[1]
+        assert why or asked[1].endswith("continue=a%26b")
+
+
+@pytest.mark.parametrize("body", [b"null", b"[]", b'{"items": null}', b'{"status": []}', b"<html>", b'"x"'])
+def test_what_is_no_list_is_a_gap(account: str, monkeypatch: pytest.MonkeyPatch, body: bytes) -> None:
+    with server({"/api/v1/events": (200, body)}, []) as address:
+        monkeypatch.setenv("ZOMBIESCOPE_AGENT_KUBERNETES_API", address)
+        monkeypatch.setenv("ZOMBIESCOPE_AGENT_KUBERNETES_ACCOUNT", account)
+        marks, gaps = read_jobs(["kubernetes"])
+    assert (marks, len(gaps)) == ((), 1)

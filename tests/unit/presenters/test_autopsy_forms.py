@@ -137,6 +137,20 @@ def test_the_pages_of_a_file_are_the_files_and_not_the_zombies() -> None:
     assert GROUPS["maker"](found.bodies[0]) == {"path:/a/z*,": 502}
 
 
+def test_pages_of_the_disk_itself_are_said_to_be_in_no_file() -> None:
+    """Fault 10: they were printed as `page_cache / (1 page)`."""
+    pin = Pin(PinKind.PAGE_CACHE, None, b"/dev/loop0", "bdev", "7:0", 0, 1, sampled=False, mapped=0, dirty=0)
+    dead = built(1)[0].zombies[0]._replace(pins=(pin,))
+    walk = Walk(Tier.BPF, (dead,), 5)
+    console = Console(file=io.StringIO(), width=200)
+    for part in render_autopsy_text(
+        SNAPSHOT, walk, derive_autopsy(walk, Population(6, 5, CountSource.PROC_CGROUPS), None), ()
+    ):
+        console.print(part)
+    assert isinstance(console.file, io.StringIO)
+    assert "of the block device /dev/loop0 itself, in no file of it (1 page)" in console.file.getvalue()
+
+
 def test_a_choice_among_zombies_that_nobody_saw_is_not_known_and_never_none() -> None:
     walk = Walk(Tier.RESIDUAL, (), 5)
     every = derive_autopsy(walk, Population(29, 5, CountSource.PROC_CGROUPS), None)

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from zombiescope.presenters.systemd_unit import render_unit
 from zombiescope.web.server import APART_MEMORY, MOST_CONNECTIONS
 
@@ -12,8 +14,8 @@ AGENT_BYTES = 40 << 20
 """Its own budget."""
 
 
-def value(name: str) -> str:
-    found = re.findall(rf"^{name}=(.*)$", render_unit("/usr/bin/zombiescope"), re.MULTILINE)
+def value(name: str, unit: str = "agent") -> str:
+    found = re.findall(rf"^{name}=(.*)$", render_unit("/usr/bin/zombiescope", unit), re.MULTILINE)
     assert len(found) == 1, name
     return str(found[0])
 
@@ -29,3 +31,13 @@ def test_an_answer_of_a_child_fits_beside_the_agent() -> None:
 
 def test_its_socket_has_a_folder() -> None:
     assert value("RuntimeDirectory") == "zombiescope-agent"
+
+
+@pytest.mark.parametrize("unit", ["agent", "recorder"])
+def test_the_kernels_functions_have_names(unit: str) -> None:
+    """systemd.exec: with ProtectKernelTunables= `/proc/kallsyms` is inaccessible to all processes of the unit."""
+    text = render_unit("/usr/bin/zombiescope", unit)
+    assert "CAP_SYSLOG" in value("CapabilityBoundingSet", unit)
+    assert not re.search(r"^(ProtectKernelTunables|ProtectKernelLogs|ProcSubset)=", text, re.MULTILINE)
+    assert {"/proc/sys", "/sys", "-/proc/irq", "-/proc/sysrq-trigger"} <= set(value("ReadOnlyPaths", unit).split())
+    assert "-/proc/kcore" in value("InaccessiblePaths", unit)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zombiescope.probes.unit_layout import is_unit_name, parse_presets, parse_settings, preset_of, template_of
+from zombiescope.probes.unit_layout import is_unit_name, parse_settings, template_of
 
 
 def test_comments_continued_lines_and_sections() -> None:
@@ -42,9 +42,6 @@ def test_unit_names(name: str, is_one: bool) -> None:
     assert is_unit_name(name) is is_one
 
 
-def test_templates_and_presets() -> None:
+def test_templates() -> None:
     assert template_of("getty@tty1.service") == "getty@.service"
     assert template_of("getty@.service") == ""
-    rules = parse_presets(b"# x\nenable ssh.service\ndisable *\nenable late.service\n")
-    assert [preset_of(name, rules) for name in ("ssh.service", "late.service")] == ["enabled", "disabled"]
-    assert preset_of("any.service", []) == "enabled"

@@ -22,6 +22,7 @@ from zombiescope.remedies.choice import Activity
 from zombiescope.remedies.plan import (
     AskHuman,
     DeleteFiles,
+    DropFiles,
     Expected,
     PlaceFile,
     Plan,
@@ -51,6 +52,16 @@ def test_the_maker_is_stopped_before_what_it_left_is_freed() -> None:
     assert [step.n for step in plan.steps] == [1, 2, 3, 4, 5, 6]
     assert plan.makers == (f"unit:{UNIT}",)
     assert plan.out_of_reach == 0
+
+
+def test_one_zombie_with_many_files_gives_the_same_plan_in_every_run() -> None:
+    """Levers of one zombie are a set, and a set of bytes has another order in every process."""
+    files = [b"/var/log/%d" % number for number in range(12)]
+    held = autopsy(body(*(pin(PinKind.PAGE_CACHE, path) for path in reversed(files)), parent=b"/unreached"))
+    plan = propose(diagnosis("zombie-population"), held, None, levers())
+    (step,) = [step for step in plan.steps if step.name == "drop-files"]
+    assert isinstance(step.change, DropFiles)
+    assert [file.path for file in step.change.files] == sorted(files)
 
 
 def test_a_healthy_host_has_nothing_to_do() -> None:

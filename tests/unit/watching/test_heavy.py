@@ -12,7 +12,7 @@ from tests.build import Cgroup, ScriptedHost, v2_machine
 from zombiescope.facts.cgroups import EmptyDirectories, Hierarchy, Residuals, Sweep
 from zombiescope.facts.gap import Gap
 from zombiescope.host.access import Host
-from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
+from zombiescope.probes.cgroups import read_memory_hierarchy
 from zombiescope.watching import cgroups
 from zombiescope.watching.cgroups import Backlog, Heavy, heavy_of, look_heavily, walk, walked_of
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.build import case
 from tests.unit.kube_nodes import CRASHY, STATIC, UID_A, UID_B, UID_C, KubeNode, id_of
 
 from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
@@ -83,6 +84,28 @@ def test_a_container_between_two_restarts_loops(node: KubeNode, *, is_running: b
     )
 
 
+@pytest.mark.parametrize(
+    "form",
+    [
+        "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{under}.slice/cri-containerd-{id}.scope",
+        "kubepods.slice/kubepods-pod{under}.slice/crio-{id}.scope",
+        "kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod{under}.slice/cri-containerd-{id}.scope",
+        "kubepods/besteffort/pod{uid}/crio-{id}",
+        "system.slice/k3s.service/kubepods/pod{uid}/{id}",
+        "system.slice/containerd.service/kubepods-burstable-pod{under}.slice:cri-containerd:{id}",
+    ],
+)
+def test_a_container_that_runs_is_found_by_either_driver(node: KubeNode, form: str) -> None:
+    number = node.container("default", "healed", UID_A, "c", restarts=4, started_ago=15, pause=5)
+    lies = form.format(under=UID_A.replace("-", "_"), uid=UID_A, id=number)
+    (node.root / "sys/fs/cgroup/memory" / lies).mkdir(parents=True)
+    # kubelet's own folder of the pod, where the runtime's driver is another one
+    (node.root / "sys/fs/cgroup/memory/kubepods.slice" / f"kubepods-pod{UID_A.replace('-', '_')}.slice").mkdir(
+        parents=True, exist_ok=True
+    )
+    assert seen(node).loops == ()
+
+
 def test_a_restart_while_we_look_is_a_loop_from_the_third_on(node: KubeNode) -> None:
     node.container("shop", CRASHY, UID_A, "c0", restarts=2)
     node.container("shop", "other", UID_B, "c0", restarts=0)
@@ -157,6 +180,9 @@ def test_the_agent_is_told_names_and_loops(node: KubeNode) -> None:
     assert [pod.maker for pod in reading.pods] == ["workload:shop/Deployment/crashy"]
     assert reading.containers == ((id_of(UID_A, "c0", 5), "c0"),)
     assert not reading.samples
+    judged = teller.fill(case()).pods  # what its doctor and its condition are judged by: fault 6
+    assert isinstance(judged, PodsSeen)
+    assert [loop.maker for loop in judged.loops] == ["workload:shop/Deployment/crashy"]
 
 
 @pytest.mark.parametrize(

@@ -29,8 +29,8 @@ from zombiescope.kernel.kcore_walk import walk_kcore
 from zombiescope.kernel.pages import open_page_frames
 from zombiescope.kernel.perf_events import Wish, kernel_only, open_event
 from zombiescope.kernel.tracefs import SoftirqHist
+from zombiescope.probes.cgroups import read_memory_hierarchy
 from zombiescope.probes.readers.cgroup_lifecycle import open_ledger
-from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 
 Answer = bool | int | str
 _CACHESTAT = 451

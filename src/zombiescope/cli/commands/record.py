@@ -12,7 +12,16 @@ from tempfile import TemporaryDirectory
 
 import click
 
-from zombiescope.cli.command import Answer, JsonAnswer, Next, TextAnswer, examples, json_option, root_option
+from zombiescope.cli.command import (
+    Answer,
+    JsonAnswer,
+    Next,
+    TextAnswer,
+    examples,
+    json_option,
+    root_option,
+    standard_output,
+)
 from zombiescope.cli.profiles.carrying import carried_captures, lay_down_captures
 from zombiescope.cli.progress import window_shown
 from zombiescope.config import DEFAULT_STATE
@@ -122,7 +131,7 @@ def _check_standard_output(*, as_json: bool) -> None:
     what, hint = "cannot record to standard output", "zombiescope record node.tar.gz"
     if as_json:
         raise UsageError(what, "--json prints its document there", hint)
-    if sys.stdout.isatty():
+    if standard_output().isatty():
         raise UsageError(what, "it is a terminal, and a recording is not text", hint)
 
 

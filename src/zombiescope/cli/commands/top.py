@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import os
-import sys
 from importlib.util import find_spec
 
 import click
 
-from zombiescope.cli.command import examples, root_option, same_place
+from zombiescope.cli.command import examples, root_option, same_place, standard_output
 from zombiescope.errors import EXIT_FINE, EXIT_INTERRUPTED, IS_ONE_FILE, UsageError
 from zombiescope.host.access import Host
 from zombiescope.pipeline.opening import open_host
@@ -51,7 +50,8 @@ def top(*, interval: float, count: int | None, order: str, plain: bool, root: by
         )
     watching = Watching(host)
     try:
-        if not plain and count is None and sys.stdout.isatty() and find_spec("textual") is not None:
+        is_terminal = standard_output().isatty()
+        if not plain and count is None and is_terminal and find_spec("textual") is not None:
             from zombiescope.cli.screen import MakersScreen  # noqa: PLC0415 (an extra)
 
             MakersScreen(watching.picture, interval, order).run()

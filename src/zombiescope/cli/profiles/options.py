@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from zombiescope.cli.command import Next, TextAnswer, together
+from zombiescope.cli.command import Next, TextAnswer, standard_output, together
 from zombiescope.errors import ObservationError, UsageError, reason_of
 from zombiescope.facts.names import shown
 from zombiescope.host.own_folder import write_answer
@@ -122,9 +121,10 @@ def write_pieces(path: bytes, pieces: Iterable[bytes]) -> list[str]:
     """What there is to say about it: nothing, where it was written to standard output."""
     try:
         if path == b"-":
+            output = standard_output().buffer
             for piece in pieces:
-                sys.stdout.buffer.write(piece)
-            sys.stdout.buffer.flush()
+                output.write(piece)
+            output.flush()
             return []
         size = write_answer(path, pieces)
     except BrokenPipeError:

@@ -27,7 +27,7 @@ _LONGEST_NAME = 4096
 _SYSTEMD = tuple(
     root + b"/systemd/" + name
     for root in (b"/usr/local/lib", b"/usr/lib", b"/lib")
-    for name in (b"system/", b"system-preset/", b"system.conf")
+    for name in (b"system/", b"system.conf")
 )
 _FOLDERS = (
     *_SYSTEMD, b"/etc/systemd/", b"/run/systemd/", b"/usr/share/dbus-1/system-services", b"/usr/local/share/dbus-1",
@@ -39,8 +39,8 @@ _FOLDERS = (
     b"/var/lib/containers/storage/overlay-containers/containers.json",
 )  # fmt: skip
 STREAMED_FOLDERS = (
-    b"/etc", b"/usr/lib/systemd/system", b"/usr/lib/systemd/system-preset", b"/usr/lib/systemd/system.conf.d",
-    b"/lib/systemd/system", b"/lib/systemd/system-preset", b"/usr/local/lib/systemd", b"/run/systemd",
+    b"/etc", b"/usr/lib/systemd/system", b"/usr/lib/systemd/system.conf.d",
+    b"/lib/systemd/system", b"/usr/local/lib/systemd", b"/run/systemd",
     b"/usr/share/dbus-1/system-services",
     b"/usr/local/share/dbus-1/system-services", b"/usr/share/containers/systemd", b"/var/spool/cron", b"/var/lib/docker/containers",
     b"/var/lib/rancher/k3s/server/manifests", b"/var/lib/rancher/k3s/agent/pod-manifests",

@@ -2,34 +2,30 @@
 """Processes and sockets that may hold a dead memory cgroup, and who has which file open. v2: /proc/PID/cgroup of a process whose
 cgroup was removed ends in ` (deleted)`; v1 shows every ended process at the root, so there an unreaped one is only a candidate. One
 on its way out reads the same for a moment: a second look must find it too. A socket keeps the cgroup it was made in until it is
-closed. v2: internet sockets tell its id, which is proof; unix sockets tell nothing. v1: only sockets made below a TCP limit
-(memory.kmem.tcp.limit_in_bytes) are accounted, and an idle one holds a cgroup without a byte.
+closed. v2: internet sockets tell its id, which is proof; unix sockets tell nothing. v1: none tells.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.page_pins import (
-    CgroupNamespace,
-    CgroupNamespaces,
     DeadCgroupSocket,
     DeletedTask,
     DeletedTasks,
     SocketCandidates,
 )
 from zombiescope.facts.zombies import HeldBy
-from zombiescope.host.access import Host, read_or_nothing
+from zombiescope.host.access import Host, answers
 from zombiescope.host.files import FileKey, files_in_use, keys_in_maps
 from zombiescope.host.live import LiveHost
-from zombiescope.kernel.mount_paths import MountTable, device_of, open_files
+from zombiescope.kernel.mount_paths import device_of, open_files
 from zombiescope.kernel.network import DiagSocket, sockets_of
-from zombiescope.probes.cgroups import children_seen, inodes_of, memory_cgroup, unified_cgroup
-from zombiescope.probes.kernel_text import number, parse_stat, read_processes, refusal, who_is
+from zombiescope.probes.cgroups import inodes_of, unified_cgroup
+from zombiescope.probes.kernel_text import parse_stat, read_processes, refusal, who_is
 
 SECONDS_BETWEEN_LOOKS = 0.2
 _FACT = "zombies[].pins"
@@ -75,79 +71,9 @@ def _look(host: Host, hierarchy: Hierarchy, process: int, refusals: dict[int, Ga
     former = unified.path if unified and unified.is_deleted else None
     if hierarchy.version is HierarchyVersion.V1:
         return DeletedTask(None, former, process, *status[:3])
-    if former is None or _is_live(host, hierarchy, former + b" (deleted)"):
-        return None
+    if former is None or answers(host.subdirectories, hierarchy.place(former + b" (deleted)")):
+        return None  # somebody may call a directory so
     return DeletedTask(former, None, process, *status[:3])
-
-
-def _is_live(host: Host, hierarchy: Hierarchy, path: bytes) -> bool:
-    """Somebody may call a directory so."""
-    try:
-        host.subdirectories(hierarchy.place(path))
-    except OSError:
-        return False
-    return True
-
-
-MOST_EXAMPLES = 8
-_FIRST_NAMESPACE = 0xEFFFFFFB  # the inode every kernel gives to its first cgroup namespace [PROC_CGROUP_INIT_INO]
-_MOUNTED = re.compile(rb"cgroup:\[([0-9]{1,10})\]")
-
-
-class _Members:
-    def __init__(self) -> None:
-        self.processes: list[int] = []
-        self.mounts: set[bytes] = set()
-        self.cgroups: set[bytes] = set()
-
-    def record(self, inode: int) -> CgroupNamespace:
-        shorter = self.processes[:MOST_EXAMPLES]
-        return CgroupNamespace(inode, tuple(shorter), tuple(sorted(self.mounts)), tuple(sorted(self.cgroups)))
-
-
-def read_cgroup_namespaces(host: Host, hierarchy: Hierarchy) -> CgroupNamespaces | Gap:
-    processes = read_processes(host, _FACT)
-    if isinstance(processes, Gap):
-        return processes
-    found: dict[int, _Members] = {}
-    refusals: list[Gap] = []
-    tables: set[bytes] = set()
-    for process in processes:
-        folder = b"/proc/%d" % process
-        try:
-            inode = host.inode(folder + b"/ns/cgroup")
-            if inode is not None and inode != _FIRST_NAMESPACE:
-                _join(host, hierarchy, process, found.setdefault(inode, _Members()))
-            tables.add(host.read(folder + b"/mountinfo"))
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        except OSError as error:
-            refusals.append(refusal(_FACT, folder + b"/ns/cgroup", error))
-    for table in tables:
-        for inode, point in _mounted(table):
-            found.setdefault(inode, _Members()).mounts.add(point)
-    if len(refusals) == len(processes):
-        return refusals[0]
-    return CgroupNamespaces(
-        tuple(members.record(inode) for inode, members in found.items()), _some_refused(refusals, "their namespace")
-    )
-
-
-def _join(host: Host, hierarchy: Hierarchy, process: int, members: _Members) -> None:
-    members.processes.append(process)
-    membership = memory_cgroup(host.read(b"/proc/%d/cgroup" % process), hierarchy)
-    if membership is not None and len(members.cgroups) < MOST_EXAMPLES:
-        members.cgroups.add(membership.path)
-
-
-def _mounted(table: bytes) -> list[tuple[int, bytes]]:
-    found = []
-    if b" nsfs " in table:
-        for mount in MountTable(table).mounts:
-            match = _MOUNTED.fullmatch(mount.root) if mount.fstype == "nsfs" else None
-            if match and int(match[1]) != _FIRST_NAMESPACE:
-                found.append((int(match[1]), mount.point))
-    return found
 
 
 _HOLDER_FACT = "zombies[].pins[].holder"
@@ -220,65 +146,27 @@ def read_files_in_use(host: Host, wanted: Mapping[FileKey, bytes], known: int = 
     )
 
 
-_TCP = b"memory.kmem.tcp.usage_in_bytes"
-_UNIX = b"/proc/net/unix"
-
-
 def read_socket_pins(host: Host, hierarchy: Hierarchy) -> SocketCandidates | Gap:
-    gaps: list[Gap] = []
     if hierarchy.version is HierarchyVersion.V1:
-        return _v1(host, hierarchy, gaps)
+        reason = "cgroup v1 does not tell which cgroup a socket was made in; only buffers in use are counted"
+        return Gap(_FACT, reason, "allow BPF or /proc/kcore")
     if not isinstance(host, LiveHost):
         return Gap(_FACT, "a recording cannot be asked for its sockets", "run zombiescope on the host itself")
     processes = read_processes(host, _FACT)
     if isinstance(processes, Gap):
         return processes
-    seen = _sockets(host, processes, gaps)
+    seen, gaps = _sockets(host, processes)
     live = _live_ids(host, hierarchy) if seen else set()
     if isinstance(live, Gap):
         return live
     # Sockets made by the kernel itself, or before cgroups were asked for, carry 0 or the root's id.
     dead = [each for each in seen if each.cgroup > 1 and each.cgroup not in live]
     holders = _holders(host, processes, {each.inode for each in dead}) if dead else {}
-    unix = _unix_count(host, gaps)
     sockets = (DeadCgroupSocket(*each, tuple(dict.fromkeys(holders.get(each.inode, ())))) for each in dead)
-    return SocketCandidates(tuple(sockets), unix, {}, tuple(gaps))
+    return SocketCandidates(tuple(sockets), gaps)
 
 
-def _v1(host: Host, hierarchy: Hierarchy, gaps: list[Gap]) -> SocketCandidates | Gap:
-    try:
-        used = _unaccounted(host, hierarchy)
-    except FileNotFoundError:
-        return Gap(_FACT, f"{_TCP.decode()} is not there: this kernel does not account sockets on cgroup v1")
-    except OSError as error:
-        return refusal(_FACT, error.filename or hierarchy.place(b"/", _TCP), error)
-    reason = "cgroup v1 does not tell which cgroup a socket was made in; only buffers in use are counted"
-    gaps.append(Gap(_FACT, reason, "allow BPF or /proc/kcore"))
-    return SocketCandidates((), None, used, tuple(gaps))
-
-
-def _unaccounted(host: Host, hierarchy: Hierarchy) -> dict[bytes, int]:
-    """Top down, entering only directories with buffers in use."""
-    found: dict[bytes, int] = {}
-    pending = [(b"/", number(host.read(hierarchy.place(b"/", _TCP))) or 0)]
-    while pending:
-        path, used = pending.pop()
-        below = (
-            [(child, _used(host, hierarchy, child)) for child in children_seen(host, hierarchy, path)] if used else []
-        )
-        rest = used - sum(amount for _, amount in below)
-        if rest > 0:
-            found[path] = rest
-        pending += [entry for entry in below if entry[1]]
-    return found
-
-
-def _used(host: Host, hierarchy: Hierarchy, path: bytes) -> int:
-    """Nothing of one that was removed meanwhile."""
-    return number(read_or_nothing(host, hierarchy.place(path, _TCP))) or 0
-
-
-def _sockets(host: LiveHost, processes: list[int], gaps: list[Gap]) -> list[DiagSocket]:
+def _sockets(host: LiveHost, processes: list[int]) -> tuple[list[DiagSocket], tuple[Gap, ...]]:
     namespaces: dict[int, bytes] = {}
     refused = 0
     for process in processes:
@@ -296,10 +184,11 @@ def _sockets(host: LiveHost, processes: list[int], gaps: list[Gap]) -> list[Diag
             found += sockets_of(host.root + link)
         except OSError as error:
             failure = error
-    if failure is not None or refused:
-        reason = failure.strerror if failure else f"{refused} processes did not tell theirs"
-        gaps.append(Gap(_FACT, f"not every network namespace could be asked for its sockets: {reason}", "run as root"))
-    return found
+    if failure is None and not refused:
+        return found, ()
+    reason = failure.strerror if failure else f"{refused} processes did not tell theirs"
+    why = f"not every network namespace could be asked for its sockets: {reason}"
+    return found, (Gap(_FACT, why, "run as root"),)
 
 
 def _live_ids(host: Host, hierarchy: Hierarchy) -> set[int] | Gap:
@@ -321,14 +210,3 @@ def _holders(host: LiveHost, processes: list[int], inodes: set[int]) -> dict[int
         except OSError:
             continue
     return found
-
-
-def _unix_count(host: Host, gaps: list[Gap]) -> int | None:
-    try:
-        count = max(len(host.read(_UNIX).splitlines()) - 1, 0)
-    except OSError as error:
-        gaps.append(refusal(_FACT, _UNIX, error))
-        return None
-    if count:
-        gaps.append(Gap(_FACT, f"{count} unix sockets do not tell the cgroup they were made in", "allow BPF or kcore"))
-    return count

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from zombiescope.facts.cores import KernelSample, KernelSamples
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
-from zombiescope.host.access import Host
+from zombiescope.host.access import Host, read_or_nothing
 from zombiescope.host.live import LiveHost
 from zombiescope.kernel.perf_events import Sampler, StackSample, kernel_only, parse_rings
 from zombiescope.probes.kernel_text import refusal
@@ -83,10 +83,8 @@ class KernelStacks:
         )
 
     def _name(self, thread: int) -> str:
-        try:
-            return shown(self._host.read(b"/proc/%d/comm" % thread).rstrip(b"\n"))
-        except OSError:
-            return f"thread {thread}"
+        name = read_or_nothing(self._host, b"/proc/%d/comm" % thread).rstrip(b"\n")
+        return shown(name) if name else f"thread {thread}"
 
     def _functions(self, addresses: set[int]) -> dict[int, str] | Gap:
         try:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bytes that dead cgroups still hold, by kind, below each live directory: what memory.stat counts there and no live one owns; and
-of files, what is not on disk yet: the tell-tale of writeback structures, which no file shows.
+"""Bytes that dead cgroups still hold, by kind, below each live directory: what memory.stat counts there and no live one
+owns.
 
 v1 prints local and hierarchical figures: residual = total - own - the totals of the live children. v2 prints only hierarchical
 ones, so a directory's own charge cannot be told apart, except where it has none because it hands memory on to its children.
@@ -15,10 +15,9 @@ from typing import NamedTuple
 
 from zombiescope.facts.cgroups import HandedOn, Hierarchy, HierarchyVersion, LiveTree, MemoryUse, Residuals
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.page_pins import DirtyResidual, WritebackTrace
 from zombiescope.host.access import Host, read_or_nothing
-from zombiescope.probes.cgroups import GONE, children_of, children_seen, hands_pages_on, is_told_to_hand_on
-from zombiescope.probes.kernel_text import flat_keyed, number, refusal
+from zombiescope.probes.cgroups import GONE, children_of, hands_pages_on, is_told_to_hand_on
+from zombiescope.probes.kernel_text import number, refusal
 
 SAMPLES = 3
 """Statistics are flushed late and the tree is not read in one instant: a residual is the least of them."""
@@ -271,56 +270,3 @@ def _lower_of(parent: _Parent, again: _Parent | None) -> _Parent | None:
 def _memory_use(use: _Use) -> MemoryUse:
     file, shmem, anon, unevictable, *swap = use
     return MemoryUse(file, shmem, anon, swap[0] if swap else None, unevictable)
-
-
-_DIRTY_FACT = "zombies[].pins"
-_DIRTY_KEYS = {
-    HierarchyVersion.V1: (b"total_dirty", b"total_writeback"),
-    HierarchyVersion.V2: (b"file_dirty", b"file_writeback"),
-}
-
-
-def read_writeback_trace(host: Host, hierarchy: Hierarchy, parents: Iterable[bytes]) -> WritebackTrace | Gap:
-    """`parents` are live cgroups with zombies or bytes below them that no live one owns.
-
-    Zombies with nothing dirty and no residual at all may be held by a writeback structure all the same: kernels let go of it only
-    some time after its last file is clean.
-    """
-    found: dict[bytes, DirtyResidual] = {}
-    unread: list[bytes] = []
-    asked = 0
-    for path in parents:
-        asked += 1
-        residual = _dirty_residual(host, hierarchy, path)
-        if residual is None:
-            unread.append(path)
-        elif any(residual):
-            found[path] = residual
-    if asked and len(unread) == asked:
-        return Gap(_DIRTY_FACT, "memory.stat does not say what is dirty", "this kernel may count it nowhere")
-    gaps = (Gap(_DIRTY_FACT, f"memory.stat of {len(unread)} parents does not say what is dirty"),) if unread else ()
-    return WritebackTrace(found, gaps)
-
-
-def _dirty_residual(host: Host, hierarchy: Hierarchy, path: bytes) -> DirtyResidual | None:
-    above = _dirty(host, hierarchy, path)
-    own: tuple[int, int] | None = (0, 0)
-    if hierarchy.version is HierarchyVersion.V1:
-        own = _dirty(host, hierarchy, path, (b"dirty", b"writeback"))
-    if above is None or own is None:
-        return None
-    dirty, writeback = above[0] - own[0], above[1] - own[1]
-    for child in children_seen(host, hierarchy, path) if dirty or writeback else ():
-        below = _dirty(host, hierarchy, child)
-        if below is not None:
-            dirty, writeback = dirty - below[0], writeback - below[1]
-    return DirtyResidual(max(dirty, 0), max(writeback, 0))
-
-
-def _dirty(
-    host: Host, hierarchy: Hierarchy, path: bytes, keys: tuple[bytes, bytes] | None = None
-) -> tuple[int, int] | None:
-    """The hierarchical figures, where not asked for others."""
-    values = flat_keyed(read_or_nothing(host, hierarchy.place(path, b"memory.stat")))
-    dirty, writeback = (values.get(key) for key in keys or _DIRTY_KEYS[hierarchy.version])
-    return None if dirty is None or writeback is None else (dirty, writeback)

@@ -13,7 +13,7 @@ from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion, Identity, Sha
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.facts.reaping import Health, Levers, SwapArea
-from zombiescope.host.access import NOT_RECORDED, Host, names_or_nothing, read_or_nothing
+from zombiescope.host.access import NOT_RECORDED, Host, answers, names_or_nothing, read_or_nothing
 from zombiescope.host.live import cluster_of
 from zombiescope.probes.cgroups import hands_pages_on
 from zombiescope.probes.kernel_text import cpu_list_count, flat_keyed, number, refusal, unoctal
@@ -209,14 +209,14 @@ def read_levers(host: Host, hierarchy: Hierarchy, parents: Iterable[bytes]) -> L
     available = _meminfo(host, b"MemAvailable", "levers.available_bytes")
     return Levers(
         hierarchy=hierarchy,
-        control_files=frozenset(place for place in places if _is_there(host, place)),
+        control_files=frozenset(place for place in places if answers(host.inode, place)),
         untold=untold,
         node_reclaim=_node_files(host),
-        vendor_reaper=_VENDOR_REAPER if _is_there(host, _VENDOR_REAPER) else None,
+        vendor_reaper=_VENDOR_REAPER if answers(host.inode, _VENDOR_REAPER) else None,
         swaps=swaps,
         available_bytes=None if isinstance(available, Gap) else available,
         hands_pages_on=hands_pages_on(host),
-        has_systemd=_is_there(host, _SYSTEMD),
+        has_systemd=answers(host.inode, _SYSTEMD),
         segments=_segments(host),
         gaps=(*swap_gaps, *([available] if isinstance(available, Gap) else []), *([_UNTOLD] if untold else [])),
     )
@@ -237,18 +237,10 @@ def _was_not_asked(question: Callable[[bytes], object], path: bytes) -> bool:
     return False
 
 
-def _is_there(host: Host, path: bytes) -> bool:
-    try:
-        host.inode(path)
-    except OSError:
-        return False
-    return True
-
-
 def _node_files(host: Host) -> tuple[bytes, ...]:
     names = names_or_nothing(host, _NODES)
     nodes = sorted(name for name in names if name.startswith(b"node") and name[4:].isdigit())
-    return tuple(place for name in nodes if _is_there(host, place := b"%s/%s/reclaim" % (_NODES, name)))
+    return tuple(place for name in nodes if answers(host.inode, place := b"%s/%s/reclaim" % (_NODES, name)))
 
 
 def _swaps(host: Host) -> tuple[tuple[SwapArea, ...], tuple[Gap, ...]]:

@@ -18,7 +18,7 @@ from zombiescope.host.children import RESTART_SCHEDULED, ask_program
 from zombiescope.host.live import LiveHost
 
 _PROPERTIES = (
-    "Id", "LoadState", "ActiveState", "SubState", "NRestarts", "Result", "ExecMainStatus", "MainPID", "ControlGroup",
+    "Id", "LoadState", "ActiveState", "SubState", "NRestarts", "Result", "ExecMainStatus", "ControlGroup",
 )  # fmt: skip
 
 
@@ -66,7 +66,6 @@ def _unit(said: dict[str, str]) -> LiveUnit:
         restarts=_number(said.get("NRestarts")),
         result=said.get("Result", ""),
         exit_status=_number(said.get("ExecMainStatus")),
-        main_pid=_number(said.get("MainPID")) or None,
         control_group=said.get("ControlGroup", ""),
     )
 
@@ -85,13 +84,11 @@ def _journal() -> dict[str, Any]:
         "20000",
         f"MESSAGE_ID={RESTART_SCHEDULED}",
     )
-    ran = ask_program("journalctl", *arguments)
-    if ran is None:
-        return {"refused": "journalctl is not installed"}
-    if ran.status != 0 and not ran.output:
-        return {"refused": ran.complaint.splitlines()[0] if ran.complaint else "there is no journal"}
+    lines = _journal_lines(arguments)
+    if isinstance(lines, str):
+        return {"refused": lines}
     restarts: Counter[str] = Counter()
-    for line in ran.output.splitlines():
+    for line in lines:
         try:
             entry = json.loads(line)
         except ValueError:
@@ -99,6 +96,16 @@ def _journal() -> dict[str, Any]:
         if isinstance(entry, dict) and isinstance(entry.get("UNIT"), str):
             restarts[entry["UNIT"]] += 1
     return {"restarts": dict(restarts)}
+
+
+def _journal_lines(arguments: tuple[str, ...]) -> list[bytes] | str:
+    """Or why there are none."""
+    ran = ask_program("journalctl", *arguments)
+    if ran is None:
+        return "journalctl is not installed"
+    if ran.status != 0 and not ran.output:
+        return ran.complaint.splitlines()[0] if ran.complaint else "there is no journal"
+    return ran.output.splitlines()
 
 
 FACT = "restarts"
@@ -130,15 +137,13 @@ def read_restart_times(host: Host, since: float) -> tuple[UnitRestart, ...] | Ga
 def _restarts_kept(host: Host, since: float) -> dict[str, Any]:
     if not any(names_or_nothing(host, place) for place in _PLACES):
         return {"refused": "no journal is kept here"}  # journalctl itself says nothing of it
-    ran = ask_program(
-        "journalctl", "--quiet", f"--since=@{max(since, 0.0):.0f}", "--reverse", f"--lines={_MOST}", "--output=json",
+    lines = _journal_lines((
+        "--quiet", f"--since=@{max(since, 0.0):.0f}", "--reverse", f"--lines={_MOST}", "--output=json",
         "--output-fields=UNIT", f"MESSAGE_ID={RESTART_SCHEDULED}",
-    )  # fmt: skip
-    if ran is None:
-        return {"refused": "journalctl is not installed"}
-    if ran.status != 0 and not ran.output:
-        return {"refused": ran.complaint.splitlines()[0] if ran.complaint else "there is no journal"}
-    found = [entry for line in ran.output.splitlines() if (entry := _entry(line)) is not None]
+    ))  # fmt: skip
+    if isinstance(lines, str):
+        return {"refused": lines}
+    found = [entry for line in lines if (entry := _entry(line)) is not None]
     return {"restarts": found}
 
 

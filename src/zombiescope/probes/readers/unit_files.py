@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every unit of a tree: its file, drop-ins, aliases, enablement and preset, and the links that pull it in; the services that
+"""Every unit of a tree: its file, drop-ins, aliases, enablement, and the links that pull it in; the services that
 podman's quadlets (`NAME.container`, `NAME.kube`) become at boot; and whether another program than systemd runs first.
 
 Reads the folders of systemd's search path, `system.conf` and D-Bus activation files. Generators are programs and are not run:
@@ -16,18 +16,16 @@ from zombiescope.facts.names import shown
 from zombiescope.facts.units import Link, Setting, UnitFile, UnitFiles
 from zombiescope.host.files import Files, Kind
 from zombiescope.probes.unit_layout import (
-    MOST_RULES,
     MOST_SETTINGS,
     SEARCH_PATH,
     Enablement,
     Layout,
     Place,
+    confs_in,
     drop_in_paths,
     is_runtime,
     is_unit_name,
-    parse_presets,
     parse_settings,
-    preset_of,
     read_layout,
     template_of,
 )
@@ -67,7 +65,6 @@ class _Loader:
         self._files = files
         self._layout = layout
         self._enablement = Enablement(layout)
-        self._presets = _read_presets(files)
         self._aliases: dict[str, list[str]] = {}
         for name, places in layout.places.items():
             target = self._alias_target(places[0])
@@ -77,7 +74,7 @@ class _Loader:
     def load(self, place: Place) -> UnitFile:
         mask = self._mask_word(place)
         if mask:
-            return UnitFile(place.name, shown(place.path), mask, preset=self._preset(place.name))
+            return UnitFile(place.name, shown(place.path), mask)
         alias_of = self._alias_target(place)
         if alias_of:
             return UnitFile(place.name, shown(place.path), self._alias_word(place, alias_of), alias_of=alias_of)
@@ -97,20 +94,18 @@ class _Loader:
         if data is None:
             return UnitFile(place.name, shown(path), "bad", problems=(f"{shown(path)}: {UNREAD}",))
         settings, problems = _settings(self._files, path, data)
-        drop_ins: list[str] = []
         for drop_in in drop_in_paths(self._files, self._layout, [place.name, *self._aliases.get(place.name, ())]):
             more = self._files.read(drop_in)
             if more is None:
                 problems.append(f"{shown(drop_in)}: {UNREAD}")
             else:
-                drop_ins.append(shown(drop_in))
                 added, wrong = _settings(self._files, drop_in, more)
                 settings += added
                 problems += wrong
+        is_vendor = self._is_vendor(place, path)
         unit = UnitFile(
-            place.name, shown(path), "", tuple(settings), tuple(drop_ins), preset=self._preset(place.name),
-            from_vendor=self._is_vendor(place, path), problems=tuple(problems[:20]),
-        )  # fmt: skip
+            place.name, shown(path), "", tuple(settings), from_vendor=is_vendor, problems=tuple(problems[:20])
+        )
         return dataclasses.replace(unit, enabled=self._enablement.word(unit, place.folder))
 
     def _is_vendor(self, place: Place, path: bytes) -> bool:
@@ -119,9 +114,6 @@ class _Loader:
         except OSError:
             where = place.path
         return where.startswith(_VENDOR) and not where.startswith(b"/usr/local/")
-
-    def _preset(self, name: str) -> str:
-        return preset_of(name, self._presets)
 
     def _mask_word(self, place: Place) -> str:
         is_null = place.entry.kind is Kind.LINK and self._leads_to_null(place.path)
@@ -186,32 +178,11 @@ def _settings(files: Files, path: bytes, data: bytes) -> tuple[list[Setting], li
     return settings, problems
 
 
-def _merged(files: Files, subject: bytes, suffix: bytes) -> list[bytes]:
-    """`/etc/systemd/SUBJECT/*SUFFIX` and the same under /run and /usr: by file name, the first root wins."""
-    chosen: dict[bytes, bytes] = {}
-    for root in _ROOTS:
-        folder = root + b"/systemd/" + subject
-        for name in files.list(folder):
-            if name.endswith(suffix):
-                chosen.setdefault(name, folder + b"/" + name)
-    return [path for _, path in sorted(chosen.items())]
-
-
-def _read_presets(files: Files) -> list[tuple[bool, str]]:
-    rules: list[tuple[bool, str]] = []
-    for path in _merged(files, b"system-preset", b".preset"):
-        rules += parse_presets(files.read(path) or b"")
-        if len(rules) > MOST_RULES:
-            files.refuse(path, f"with it there are more than {MOST_RULES:,} presets: the rest was not read")
-            return rules[:MOST_RULES]
-    return rules
-
-
 def _read_manager(files: Files) -> tuple[Setting, ...]:
     """`system.conf` and its drop-ins: the defaults of every unit."""
     main = next((path for path in (root + b"/systemd/system.conf" for root in _ROOTS) if files.exists(path)), None)
     settings: list[Setting] = []
-    for path in ([main] if main else []) + _merged(files, b"system.conf.d", b".conf"):
+    for path in ([main] if main else []) + confs_in(files, (root + b"/systemd/system.conf.d" for root in _ROOTS)):
         settings += _settings(files, path, files.read(path) or b"")[0]
     return tuple(settings)
 
@@ -301,10 +272,8 @@ def _service(files: Files, path: bytes) -> UnitFile | None:
     if not is_unit_name(f"{name}.service"):
         files.refuse(path, "not a name that a unit can have: podman ignores it")
         return None
-    for folder in (path + b".d",):
-        for file in sorted(files.list(folder)):
-            if file.endswith(b".conf"):
-                settings += parse_settings(files.read(folder + b"/" + file) or b"", shown(folder + b"/" + file))[0]
+    for drop_in in confs_in(files, (path + b".d",)):
+        settings += parse_settings(files.read(drop_in) or b"", shown(drop_in))[0]
     verb = "run" if kind == b"container" else "kube play"
     start = Setting("Service", "ExecStart", f"/usr/bin/podman {verb} {said.get((section, key), '')}", origin)
     made = (Setting("Service", "Delegate", "yes", origin), start)

@@ -185,6 +185,12 @@ def _groups(question: Question, *, is_compared: bool) -> tuple[Groups, tuple[Gap
         if terms and catalogue.entries and not any(is_one(each.labels, terms) for each in catalogue.entries):
             raise _nobody(terms, catalogue.entries)
     found = grouped(catalogue.entries, question.where, question.against)
+    if is_compared and question.against and catalogue.entries and not found.against:
+        raise UsageError(
+            "cannot compare these nodes with themselves",
+            "every node that --against names is one of --where, too",
+            "leave out --against to compare with all other nodes",
+        )
     return found if is_compared else found._replace(against=()), catalogue.gaps
 
 

@@ -20,7 +20,7 @@ _USUAL_BYTES = 10.0
 _LEAST_SAMPLES = 1000
 _MOST_HOLES = 10
 _UNREAD = Gap("captures", "raw segments, as they were sampled, are not read here", "zombiescope profile import FILE")
-_NOTABLE = ("rate", "clock", "full", "failed", "dropped")
+_NOTABLE = ("rate", "clock", "full", "failed", "dropped", "over")
 
 
 class Wish(NamedTuple):

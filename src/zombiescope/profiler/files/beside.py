@@ -14,11 +14,13 @@ from typing import Any
 from zombiescope.facts.names import quiet
 from zombiescope.host.safe_open import open_regular
 from zombiescope.host.whole_file import write_whole
-from zombiescope.profiler.formats.summary_document import MOST_BYTES, read_reasons, with_reasons
+from zombiescope.profiler.formats.summary_document import MOST_BYTES, figure, read_reasons, with_reasons
 from zombiescope.profiler.stacks.about import Note, Reason
 
 SUMMARY = b".summary"
 _JOURNAL, _MOMENTS, _PUSHED = b".recorder", b".moments", b".pushed"
+BOOKS = (_JOURNAL, _MOMENTS, _PUSHED)
+"""Each stays small by itself, and counts."""
 _MOST_JOURNAL_BYTES = 256 << 10
 _MOST_TEXT = 300
 _MOST_WAITING = 1000
@@ -111,10 +113,10 @@ def read_notes(folder: bytes) -> list[Note]:
     """In the order they were written; lines that make no sense are left out."""
     notes = []
     for each in _lines(os.path.join(folder, _JOURNAL)):
-        at, steady = each.get("at"), each.get("steady")
-        if isinstance(at, int | float) and isinstance(steady, int | float):
+        at, steady = figure(each.get("at")), figure(each.get("steady"))
+        if at is not None and steady is not None:
             boot, what, words = (quiet(str(each.get(name, "")))[:_MOST_TEXT] for name in ("boot", "what", "words"))
-            notes.append(Note(float(at), boot, float(steady), what, words))
+            notes.append(Note(at, boot, steady, what, words))
     return notes
 
 
@@ -137,7 +139,7 @@ def note_pushed(folder: bytes, where: str, capture: str, written_at: float) -> b
 def pushed_to(folder: bytes, where: str, there: set[str]) -> set[tuple[str, float]]:
     """The captures that a server has taken, with the time each was written. Those that are not `there` any more are forgotten."""
     path = os.path.join(folder, _PUSHED)
-    every = [each for each in _lines(path) if isinstance(each.get("written_at"), int | float)]
+    every = [each for each in _lines(path) if figure(each.get("written_at")) is not None]
     with contextlib.suppress(OSError):
         if os.stat(path).st_size > _MOST_JOURNAL_BYTES:
             kept = [each for each in every if each.get("capture") in there]

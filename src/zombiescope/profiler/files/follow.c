@@ -277,7 +277,7 @@ static int lay(Followed *all, u32 pid, u64 time, Map one) {
     return 1;
 }
 
-enum { MMAP = 1, COMM = 3, FORK = 7, MMAP2 = 10, EXEC = 1 << 13, WITH_BUILD_ID = 1 << 14, MOST_ID = 20 };
+enum { MMAP = 1, COMM = 3, FORK = 7, MMAP2 = 10, EXEC = 1 << 13, WITH_BUILD_ID = 1 << 14 };
 
 static i64 text_length(const u8 *at, i64 room) {
     const u8 *end = memchr(at, 0, (u64)room);
@@ -294,6 +294,18 @@ static u64 word_at(const u8 *at) {
     u64 value;
     memcpy(&value, at, sizeof value);
     return value;
+}
+
+// Of the build id in a record of 64 bytes or more; 0: there is none. Linux 6.18 marks a record so, too, when only another recorder
+// asked for build ids: then device and inode stand there. The number of a device (7 loop, 8 sd, 9 md) can pass for a length: but
+// what follows an id is zero, and a short one does not begin as a minor number of 20 bits does.
+static i64 id_length_of(const u8 *body) {
+    enum { MOST_BYTES = 20, LEAST_LONG = 16, MINOR_BITS = 20, END = 56 };
+    i64 length = body[32];
+    if (length > MOST_BYTES || body[33] | body[34] | body[35]) return 0;
+    for (i64 at = 36 + length; at < END; at++)
+        if (body[at]) return 0;
+    return length < LEAST_LONG && !(number_at(body + 36) >> MINOR_BITS) ? 0 : length;
 }
 
 // One record: `body` is what follows its header, without the trailer.
@@ -316,10 +328,7 @@ static i64 follow_one(Followed *all, u64 header, u64 time, i64 at, i64 length) {
     Map one = {word_at(body + 8), word_at(body + 16), word_at(body + 24), 0};
     // Beyond are the sums that a number of 64 bits does not hold; nothing honest lies there.
     if (one.length >> 63 || one.offset >> 63 || one.start + one.length < one.start) return UNUSUAL;
-    i64 path = kind == MMAP ? 32 : 64, id_length = 0;
-    // Linux 6.18 marks a record so, too, when only another recorder asked for build ids: then device and inode stand there.
-    int has_id = kind == MMAP2 && misc & WITH_BUILD_ID && body[32] <= MOST_ID && !(body[33] | body[34] | body[35]);
-    if (has_id) id_length = body[32];
+    i64 path = kind == MMAP ? 32 : 64, id_length = kind == MMAP2 && misc & WITH_BUILD_ID ? id_length_of(body) : 0;
     // A path is the same text wherever it stands first, whatever its build id.
     Text text = {at + path, text_length(body + path, length - path), at, 0};
     i64 known = number_of(all, &all->files, text);

@@ -341,20 +341,31 @@ static inline u64 value_at(const void *values, i64 width, i64 i) {
     return width == 8 ? ((const u64 *)values)[i] : width == 4 ? ((const u32 *)values)[i] : width == 2 ? ((const uint16_t *)values)[i] : ((const u8 *)values)[i];
 }
 
+static inline u64 told_at(const void *values, i64 width, int ascends, i64 i) {
+    return ascends ? ((const u64 *)values)[i] - ((const u64 *)values)[i - 1] : value_at(values, width, i);
+}
+
+// Inlined for each width: with that a constant the loops take many rows at once.
+static inline __attribute__((always_inline)) i64 split(const void *values, i64 width, i64 rows, int ascends, u8 *out) {
+    u64 bits = 0;
+    for (i64 i = ascends; i < rows; i++) bits |= told_at(values, width, ascends, i);
+    i64 narrow = bits < 1 << 8 ? 1 : bits < 1 << 16 ? 2 : bits < 1ull << 32 ? 4 : 8;
+    for (i64 plane = 0; plane < narrow; plane++, out += rows) {
+        if (ascends && rows) out[0] = 0;
+        for (i64 i = ascends; i < rows; i++) out[i] = (u8)(told_at(values, width, ascends, i) >> (8 * plane));
+    }
+    return narrow;
+}
+
 // A column as planes of bytes, the lowest first, as narrow as its largest number allows; with `ascends`, of the differences, the first of
-// which is 0. `out` has room for 8 bytes a row, `counts` for 256 numbers a plane: what bytes its middle has. Returns the width.
+// which is 0, of numbers of 8 bytes. `out` has room for 8 bytes a row, `counts` for 256 numbers a plane: what bytes its middle has.
+// Returns the width.
 i64 zs_planes(const void *values, i64 width, i64 rows, int ascends, i64 probed, u8 *out, u32 *counts) {
-    u64 largest = 0;
-    for (i64 i = ascends; i < rows; i++) {
-        u64 value = value_at(values, width, i) - (ascends ? value_at(values, width, i - 1) : 0);
-        largest = value > largest ? value : largest;
-    }
-    i64 narrow = largest < 1 << 8 ? 1 : largest < 1 << 16 ? 2 : largest < 1ull << 32 ? 4 : 8;
-    for (i64 i = 0; i < rows; i++) {
-        u64 value = value_at(values, width, i);
-        if (ascends) value = i ? value - value_at(values, width, i - 1) : 0;
-        for (i64 plane = 0; plane < narrow; plane++) out[plane * rows + i] = (u8)(value >> (8 * plane));
-    }
+    i64 narrow = ascends      ? split(values, 8, rows, 1, out)
+                 : width == 8 ? split(values, 8, rows, 0, out)
+                 : width == 4 ? split(values, 4, rows, 0, out)
+                 : width == 2 ? split(values, 2, rows, 0, out)
+                              : split(values, 1, rows, 0, out);
     i64 middle = rows > probed ? (rows - probed) / 2 : 0, some = rows < probed ? rows : probed;
     memset(counts, 0, 8 * 256 * sizeof *counts);
     for (i64 plane = 0; plane < narrow; plane++)

@@ -11,7 +11,6 @@ import re
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from zombiescope.errors import ObservationError, UsageError, reason_of
@@ -29,7 +28,7 @@ from zombiescope.profiler.perf.data_file import MAGIC as PERF_MAGIC
 from zombiescope.profiler.stacks.about import About, BrokenCapture
 
 if TYPE_CHECKING:
-    from zombiescope.profiler.perf.importing import Tools
+    from zombiescope.profiler.perf.importing import KernelSource, Tools
     from zombiescope.profiler.stacks.capture import Capture
 
 Decompress = Callable[[bytes], bytes]
@@ -135,6 +134,8 @@ class Choices(NamedTuple):
     """C++ and Rust names as their authors wrote them."""
     cwd_root: bytes = b""
     """Where binaries of the recorded machine are mounted."""
+    kernel: KernelSource | None = None
+    """Instead of `kallsyms`."""
 
 
 def read_capture(path: bytes, choices: Choices) -> Capture:
@@ -184,7 +185,7 @@ def tools_for(choices: Choices) -> Tools:
     from zombiescope.profiler.perf.importing import Tools  # noqa: PLC0415
 
     tools = Tools(
-        lambda text_began: kernel_symbols(choices.kallsyms, text_began),
+        choices.kernel or (lambda text_began, _: kernel_symbols(choices.kallsyms, text_began)),
         SymbolFiles(choices.cwd_root, choices.demangle),
         decompressor_factory(),
         name_callers=not choices.as_perf_names,
@@ -310,7 +311,9 @@ def _made_directly(path: bytes, choices: Choices) -> Made | None:
 
 
 def _made(path: bytes, choices: Choices) -> Made:
-    from zombiescope.profiler.formats.capture_file import encode  # noqa: PLC0415 (the other way needs none)
+    from dataclasses import replace  # noqa: PLC0415 (the other way needs none of them)
+
+    from zombiescope.profiler.formats.capture_file import encode  # noqa: PLC0415
 
     prepare(_MEMORY_TIMES_FILE * _size(path))
     capture = _read(map_file(path, may_change=True), shown(os.path.basename(path)), choices)

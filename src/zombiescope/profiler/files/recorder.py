@@ -18,19 +18,29 @@ from zombiescope.kernel.kmsg import monotonic_lead_ns
 from zombiescope.profiler.files import store
 from zombiescope.profiler.files.beside import Journal, add_reasons, read_notes, take_asked, write_beside
 from zombiescope.profiler.files.reading import Choices, read_capture
-from zombiescope.profiler.files.ring import Bounds, Held, Now, held, keep_ring, mark_of
+from zombiescope.profiler.files.ring import Bounds, Held, Now, Seen, held, make_way, mark_of
 from zombiescope.profiler.files.rolling import (
     JUMP_SECONDS,
     MOST_SEGMENT_BYTES,
     Order,
     lead_seconds,
     left_behind,
+    lying,
     name_of,
     rolling,
+    sweep,
 )
-from zombiescope.profiler.files.sources import GROWING, PERF, PERF_BUFFER_BYTES, drop, open_source
+from zombiescope.profiler.files.sources import (
+    OWN_BUFFER_BYTES,
+    PERF_BUFFER_BYTES,
+    PerfSource,
+    drop,
+    open_source,
+    size_of,
+)
 from zombiescope.profiler.files.stream_head import read_kernel_file
 from zombiescope.profiler.files.summing import Summing
+from zombiescope.profiler.files.symbol_files import RunningKernel
 from zombiescope.profiler.formats.capture_file import encode
 from zombiescope.profiler.stacks.about import Reason
 from zombiescope.profiler.stacks.capture import Capture, Clock
@@ -74,8 +84,19 @@ class Recording:
     _boot: str = ""
     _reasons: list[Reason] = field(default_factory=list)
     _raw_bytes: int = 0
+    """At which a segment is ended."""
+    _burst_bytes: int = 0
+    """That may come at once after a look that found it smaller: the buffers of all cores."""
     _largest_bytes: int = 0
-    """That a segment really became: perf writes a buffer of each core at once, and nobody can end it before."""
+    """That a segment really became, not long ago."""
+    _made_bytes: int = 0
+    """The largest capture made of one."""
+    _at_once: int = 1
+    """Segments that lie there: of perf the next one grows while this one is stored."""
+    _kernel: RunningKernel = field(default_factory=RunningKernel)
+    _seen: Seen = field(default_factory=dict)
+    _is_over: bool = False
+    """The folder has more than it may, and that is said."""
     _lead: float = 0.0
     _lead_since: float = 0.0
     _journal: Journal | None = None
@@ -93,12 +114,14 @@ class Recording:
         with contextlib.suppress(OSError):
             self._mark = mark_of(self.order.folder, self.order.purpose)
         self._boot = _boot_id()
-        mine = held(self.order.folder, self._mark) if self._mark else []
+        sweep(self.order.folder)
+        mine = self._held()
         self._serial = max((one.span.serial for one in mine), default=0)
         before = max((one.span.samples for one in mine[-3:]), default=0) * _RAW_BYTES_PER_SAMPLE
         self._expect(before or _FIRST_RAW_BYTES)
         self._lead, self._lead_since = lead_seconds(), -_STEADY_SECONDS
         self.summing.know(mine)
+        self.make_room()  # it may have been given less than what an earlier one had
         yield from self._left_behind()
         self._journal = Journal(self.order.folder, self._boot, lambda: (time.time(), time.monotonic()))
         self.note("began", "")
@@ -106,7 +129,7 @@ class Recording:
 
     def _expect(self, raw_bytes: int) -> None:
         """The next segment may take twice as much as the last one, and a sixth of the ring: it ends there, so that what was made
-        room for is enough. With perf two of them lie there at once, while one is stored and the next one is sampled."""
+        room for is enough."""
         most = min(MOST_SEGMENT_BYTES, self.order.most_bytes // 6)
         self._raw_bytes = min(most, max(_LEAST_RAW_BYTES, 2 * raw_bytes))
 
@@ -116,36 +139,40 @@ class Recording:
 
     def sample(self, seconds: float | None) -> Iterator[Segment]:
         source = open_source(self.order.source, self.order.rate_hz)
-        self._who = source.name
+        self._who, self._kernel = source.name, RunningKernel()
         self.told(source.name, source.why)
-        if source.name == PERF:
-            burst = (os.cpu_count() or 1) * PERF_BUFFER_BYTES
-            self._largest_bytes = max(self._largest_bytes, min(burst, self.order.most_bytes // 3))
-            self.make_room()
+        cores = os.cpu_count() or 1
+        if isinstance(source, PerfSource):
+            self._at_once = 2
+            self._burst_bytes = min(cores * PERF_BUFFER_BYTES, self.order.most_bytes // 6)
+            source.most_bytes = self._segment_bytes()
+        else:
+            self._at_once = 1
+            self._burst_bytes = min(cores * OWN_BUFFER_BYTES, self.order.most_bytes // 3)
+        self.make_room()
         try:
             for path in rolling(self.order, source, self.should_stop, seconds, lambda: self._raw_bytes):
                 self.has_sampled = True
                 yield from self._stored(path, name_of(path))
+                if isinstance(source, PerfSource):
+                    source.most_bytes = self._segment_bytes()
         finally:
             source.close()
 
     def _stored(self, path: bytes, name: bytes, *, always: bool = False) -> list[Segment]:
         try:
-            capture = read_capture(path, Choices())
+            capture = read_capture(path, Choices() if always else Choices(kernel=self._kernel))
         except ZombiescopeError as error:
             self.dropped(path, error.why)
             self.note("dropped", error.why)
             drop(path)
             return []
-        capture = self._marked(capture, was_left=always)
-        self.make_room()  # on a busy machine more has come than was to
+        capture, size = self._marked(capture, was_left=always), size_of(path)
         reasons = [*self.keep(capture), *([_left(capture)] if always else [])]
         self._reasons = [*self._reasons, *(one for one in reasons if one not in self._reasons)][-_MOST_REASONS:]
         stored = self._kept(path, self._wanted(name, capture, is_wanted=bool(reasons)))
-        with contextlib.suppress(OSError):
-            size = os.stat(path).st_size
-            self._expect(size)
-            self._largest_bytes = max(size, self._largest_bytes - self._largest_bytes // 16)
+        self._expect(size)
+        self._largest_bytes = max(size, self._largest_bytes - self._largest_bytes // 16)
         drop(path)
         self._keep_reasons()
         self.make_room()
@@ -178,17 +205,21 @@ class Recording:
     def _kept(self, raw: bytes, wanted: list[tuple[bytes, Capture]]) -> list[Segment]:
         stored = []
         for name, capture in wanted:
-            path = self._save(raw, name, capture)
-            write_beside(
-                path, self.summing.summary_of(capture)
-            )  # on a full disk it has none, and is summed up when asked
+            pieces, summary = list(encode(capture)), self.summing.summary_of(capture)
+            made = sum(map(len, pieces)) + len(summary)
+            self.make_room(made)  # on a busy machine more has come than was to
+            if self._free_of_ring() < made:
+                drop(raw)  # what was made of it is all that there is room for
+            path = self._save(raw, name, pieces)
+            write_beside(path, summary)  # on a full disk it has none, and is summed up when asked
+            self._made_bytes = max(made, self._made_bytes - self._made_bytes // 16)
             stored.append(Segment(path, capture))
         return stored
 
     def _keep_reasons(self) -> None:
         """Every capture near a moment worth keeping, however late it is known."""
         reasons = [*self._reasons, *take_asked(self.order.folder)]
-        for one in held(self.order.folder, self._mark) if reasons and self._mark else ():
+        for one in self._held() if reasons else ():
             near = [reason for reason in reasons if self._is_near(one, reason) and reason not in one.reasons]
             if near:
                 add_reasons(one.path, near)
@@ -199,27 +230,46 @@ class Recording:
         around = self.order.around_seconds
         return one.span.begin - around <= reason.at <= one.span.end + around
 
-    def make_room(self) -> bool:
-        """Whether there is enough for the next segment: of the ring and of the disk."""
+    def make_room(self, made_bytes: int = 0) -> bool:
+        """Whether there is enough for the next segment, of the ring and of the disk. `made_bytes`: of a capture that is stored
+        next; 0: not known yet."""
         lead, steady = lead_seconds(), time.monotonic()
         if abs(lead - self._lead) >= JUMP_SECONDS:
             self.note("clock", f"it was set by {lead - self._lead:+.0f} s")
             self._lead, self._lead_since = lead, steady
         now = Now(time.time(), steady, self._boot, steady - self._lead_since >= _STEADY_SECONDS)
         # What is being sampled lies in the folder too, until it is stored, and for a moment what is made of it.
-        raw = self._raw_bytes + max(self._raw_bytes, self._largest_bytes, self._growing_bytes())
-        room = max(0, self.order.most_bytes - raw - self._raw_bytes // 3)
+        here, mine = lying(self.order.folder), self._held()
+        raw = max(here.growing, self._at_once * self._segment_bytes())
+        made = made_bytes or max(self._made_bytes, self._raw_bytes // 3)
+        room = max(0, self.order.most_bytes - here.others - raw - made)
         bounds = Bounds(room, self.order.most_age_seconds, self.order.least_free_bytes)
-        keep_ring(self.order.folder, self._mark, bounds, now, self.free_bytes)
+        gone = make_way(mine, bounds, now, self.free_bytes)
+        left = sum(one.size_bytes for one in mine) - sum(one.size_bytes for one in gone)
+        self._say_over(left, here.growing, here.others)
         return self.free_bytes() >= self.order.least_free_bytes
 
-    def _growing_bytes(self) -> int:
-        total = 0
-        with contextlib.suppress(OSError):
-            for name in os.listdir(self.order.folder):
-                if name.endswith(GROWING):
-                    total += os.lstat(os.path.join(self.order.folder, name)).st_size
-        return total
+    def _segment_bytes(self) -> int:
+        """That one may have by the time it is stored."""
+        return max(self._raw_bytes + self._burst_bytes, self._largest_bytes)
+
+    def _free_of_ring(self) -> int:
+        here = lying(self.order.folder)
+        return self.order.most_bytes - here.growing - here.others - sum(one.size_bytes for one in self._held())
+
+    def _say_over(self, stored: int, growing: int, others: int) -> None:
+        total, most = stored + growing + others, self.order.most_bytes
+        if total > most and not self._is_over:
+            self.note(
+                "over",
+                f"{total:,} bytes of {most:,}: {growing:,} were sampled before anybody could end the segment, "
+                f"{stored:,} are captures, {others:,} others",
+            )
+        self._is_over = total > most and self._journal is not None
+
+    def _held(self) -> list[Held]:
+        """Of this ring."""
+        return held(self.order.folder, self._mark, self._seen) if self._mark else []
 
     def free_bytes(self) -> int:
         try:
@@ -234,15 +284,15 @@ class Recording:
             yield from self._stored(path, name_of(path), always=True)
         self._kept_last = False
 
-    def _save(self, raw: bytes, name: bytes, capture: Capture) -> bytes:
+    def _save(self, raw: bytes, name: bytes, pieces: list[bytes]) -> bytes:
         """Samples as they came take many times the room: on a full disk they make way for what was made of them."""
         try:
-            return store.save(self.order.folder, name, encode(capture))
+            return store.save(self.order.folder, name, pieces)
         except ObservationError as error:
             if not is_full(error):
                 raise
             drop(raw)
-            return store.save(self.order.folder, name, encode(capture))
+            return store.save(self.order.folder, name, pieces)
 
 
 def is_full(error: BaseException) -> bool:

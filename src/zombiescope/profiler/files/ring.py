@@ -72,17 +72,42 @@ class Held(NamedTuple):
         return max((reason.weight for reason in self.reasons), default=0)
 
 
-def held(folder: bytes, mark: str | None = None) -> list[Held]:
-    """The oldest first. `mark`: of that ring alone; None: of every ring."""
+_Stamp = tuple[tuple[int, int, int] | None, ...]
+Seen = dict[bytes, tuple[_Stamp, "Held | None"]]
+"""What was found when a capture was looked at, and how its files stood then."""
+
+
+def held(folder: bytes, mark: str | None = None, seen: Seen | None = None) -> list[Held]:
+    """The oldest first. `mark`: of that ring alone; None: of every ring. `seen`: of a look before; a ring may have thousands, and
+    only those that changed are opened again."""
     found = []
     names: list[bytes] = []
     with contextlib.suppress(OSError):
         names = [name for name in os.listdir(folder) if name.endswith(SUFFIX)]
+    before, now = seen or {}, Seen()
     for name in names:
-        one = look_at(os.path.join(folder, name))
+        path = os.path.join(folder, name)
+        if seen is None:
+            one = look_at(path)
+        else:
+            stamp = (_stamp(path), _stamp(summary_path(path)))
+            known = before.get(path)
+            now[path] = known if known is not None and known[0] == stamp else (stamp, look_at(path))
+            one = now[path][1]
         if one is not None and one.span.ring and mark in (None, one.span.ring):
             found.append(one)
+    if seen is not None:
+        seen.clear()
+        seen.update(now)
     return sorted(found, key=lambda one: (one.span.serial, one.written_at, one.path))
+
+
+def _stamp(path: bytes) -> tuple[int, int, int] | None:
+    try:
+        facts = os.lstat(path)
+    except OSError:
+        return None
+    return facts.st_ino, facts.st_mtime_ns, facts.st_size
 
 
 def look_at(path: bytes) -> Held | None:
@@ -145,7 +170,11 @@ class Now(NamedTuple):
 def keep_ring(folder: bytes, mark: str, bounds: Bounds, now: Now, free: Callable[[], int] | None = None) -> list[Held]:
     """Removes what is too old or too much, and returns it: what nobody would miss first, then the least of what is worth keeping,
     the oldest of each; never the newest."""
-    mine = held(folder, mark) if mark else []
+    return make_way(held(folder, mark) if mark else [], bounds, now, free)
+
+
+def make_way(mine: Sequence[Held], bounds: Bounds, now: Now, free: Callable[[], int] | None = None) -> list[Held]:
+    """The same of captures that were looked at already."""
     candidates = mine[:-1]
     gone = [one for one in candidates if _age(one, now) > bounds.most_age_seconds * (_KEPT_TIMES if one.weight else 1)]
     left = [one for one in candidates if one not in gone]
@@ -177,12 +206,13 @@ def _age(one: Held, now: Now) -> float:
 
 
 def _remove(one: Held) -> None:
-    """Unless an import has taken its name meanwhile."""
+    """Unless an import has taken its name meanwhile. The summary first: of a kill in between nothing is left that nobody counts."""
     with contextlib.suppress(FileNotFoundError):
         seen = os.lstat(one.path)
         if seen.st_mtime == one.written_at:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(summary_path(one.path))
             os.unlink(one.path)
-            os.unlink(summary_path(one.path))
 
 
 def cover(captures: Sequence[Held], notes: Sequence[Note]) -> Coverage:

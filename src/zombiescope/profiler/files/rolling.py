@@ -12,6 +12,7 @@ import errno
 import fcntl
 import os
 import re
+import stat
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,7 +21,8 @@ from typing import NamedTuple
 from zombiescope.errors import ObservationError, reason_of
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
-from zombiescope.host.whole_file import write_whole
+from zombiescope.host.whole_file import BESIDE, write_whole
+from zombiescope.profiler.files.beside import BOOKS, SUMMARY
 from zombiescope.profiler.files.sources import AUTO, GROWING, Source, claimed, drop, open_source
 from zombiescope.profiler.files.stream_head import read_kernel_file
 from zombiescope.profiler.stacks.about import RawFiles
@@ -28,6 +30,7 @@ from zombiescope.profiler.stacks.about import RawFiles
 MOST_SEGMENT_BYTES = 512 << 20
 _LAST_WORDS_SECONDS = 10.0
 JUMP_SECONDS = 1.0
+_CAPTURE = b".zscap"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +124,51 @@ def left_behind(folder: bytes) -> Iterator[bytes]:
                 yield path
 
 
-def _is_growing(path: bytes) -> bool:
+class Lying(NamedTuple):
+    """What a folder has beside captures and their summaries, in bytes."""
+
+    growing: int
+    """As it is sampled, not stored yet."""
+    others: int
+    """Books, and files that are being written or that a kill left."""
+
+
+def lying(folder: bytes) -> Lying:
+    growing = others = 0
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            is_segment = entry.name.endswith(GROWING)
+            if is_segment or entry.name in BOOKS or BESIDE.fullmatch(entry.name):
+                with contextlib.suppress(OSError):
+                    size = entry.stat(follow_symlinks=False).st_size
+                    growing, others = growing + size * is_segment, others + size * (not is_segment)
+    return Lying(growing, others)
+
+
+_MOMENT = re.compile(rb"\d{8}T\d{6}Z")
+
+
+def sweep(folder: bytes) -> None:
+    """Takes away what a kill left and nobody will ever read: files that were not whole yet, summaries without their capture."""
+    names: list[bytes] = []
+    with contextlib.suppress(OSError):
+        names = os.listdir(folder)
+    for name in names:
+        path, stem = os.path.join(folder, name), name.removesuffix(SUMMARY)
+        is_orphan = (
+            stem != name and _MOMENT.fullmatch(stem) and not os.path.lexists(os.path.join(folder, stem + _CAPTURE))
+        )
+        if is_orphan or BESIDE.fullmatch(name):
+            with contextlib.suppress(OSError):
+                facts = os.lstat(path)
+                if stat.S_ISREG(facts.st_mode) and facts.st_uid == os.geteuid() and not _is_growing(path, 0.0):
+                    os.unlink(path)
+
+
+def _is_growing(path: bytes, patience: float = _LAST_WORDS_SECONDS) -> bool:
     """Whether its recorder lives, or a process has it open for writing: perf writes what it has when its recorder dies, and gets a
     moment for that."""
-    over = time.monotonic() + _LAST_WORDS_SECONDS
+    over = time.monotonic() + patience
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         while True:
@@ -200,7 +244,8 @@ class RawRecording:
         source = open_source(self.order.source, self.order.rate_hz)
         self.told(source.name, source.why)
         try:
-            for path in rolling(self.order, source, self.should_stop, seconds):
+            most = min(MOST_SEGMENT_BYTES, self.order.most_bytes // 6)
+            for path in rolling(self.order, source, self.should_stop, seconds, lambda: most):
                 if isinstance(self.symbols, Gap):
                     self.symbols = keep_symbols(self.order.folder, name_of(path))
                 yield self._stored(path, f"profile record ({source.name})")
@@ -225,7 +270,7 @@ class RawRecording:
 
     def _keep_ring(self, newest: bytes) -> None:
         """The oldest of ours go beyond a size or an age; never the newest, and never the symbols of this recording."""
-        oldest, total = time.time() - self.order.most_age_seconds, 0
+        oldest, total = time.time() - self.order.most_age_seconds, lying(self.order.folder).growing
         for path, facts in sorted(_ours(self.order.folder), reverse=True):
             total += facts.st_size
             if path in (newest, self.symbols):

@@ -7,6 +7,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import resource
 import shutil
 import subprocess
 import tempfile
@@ -17,13 +18,14 @@ from typing import IO, NamedTuple, Protocol
 
 from zombiescope.errors import ObservationError, reason_of
 from zombiescope.host.page_size import PAGE_BYTES
-from zombiescope.kernel.perf_events import Sampler
+from zombiescope.kernel.perf_events import RING_PAGES, Sampler
 from zombiescope.profiler.files.stream_head import head, read_kernel_file
 
 _END_SECONDS = 30.0
 _MOST_COMPLAINT = 400
 _BEGUN = "sampling has begun"
 _BESIDE = ("sh", "-c", f"echo {_BEGUN} >&2; exec cat >/dev/null")
+OWN_BUFFER_BYTES = RING_PAGES * PAGE_BYTES
 PERF_BUFFER_BYTES = 1 << 20
 """For each core; perf writes it when a part of it is full."""
 _BUFFER_PAGES = str(PERF_BUFFER_BYTES // PAGE_BYTES)
@@ -128,8 +130,9 @@ class PerfRecord:
         return (first or ended) if status else ""
 
 
-def start_perf_record(output: int, rate_hz: int, options: tuple[str, ...] = ()) -> PerfRecord:
-    """Samples every core into a file that is open. Raises OSError where perf cannot be started."""
+def start_perf_record(output: int, rate_hz: int, options: tuple[str, ...] = (), most_bytes: int = 0) -> PerfRecord:
+    """Samples every core into a file that is open, and that does not grow beyond what it may. Raises OSError where perf cannot be
+    started."""
     complaints = tempfile.TemporaryFile()  # noqa: SIM115 (closed when the recording ends)
     try:
         process = subprocess.Popen(
@@ -139,10 +142,14 @@ def start_perf_record(output: int, rate_hz: int, options: tuple[str, ...] = ()) 
             stderr=complaints,
             env=_environment(),
             process_group=0,
+            restore_signals=False,  # as we do, it takes a file that may not grow for an error, and is not ended by it
         )
     except OSError:
         complaints.close()
         raise
+    if most_bytes:
+        with contextlib.suppress(OSError, ValueError):  # it has ended already
+            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
     return PerfRecord(process, complaints)
 
 
@@ -236,6 +243,8 @@ class PerfSource:
     options: tuple[str, ...] = ()
     why: str = ""
     name: str = PERF
+    most_bytes: int = 0
+    """Of a segment, whoever comes to end it or not; 0: as much as there is."""
     _running: tuple[bytes, PerfRecord] | None = None
 
     def begin(self, folder: bytes) -> None:
@@ -244,7 +253,7 @@ class PerfSource:
     def segment(self, folder: bytes, is_over: IsOver, has_next: Callable[[], bool]) -> bytes:
         path, perf = self._running or self._start(folder)
         self._running = (path, perf)
-        while not is_over(_size(path)) and not perf.has_ended:
+        while not is_over(size_of(path)) and not perf.has_ended:
             time.sleep(_LOOK_SECONDS)
         self._running = None
         if has_next() and not perf.has_ended:
@@ -255,14 +264,16 @@ class PerfSource:
         is_full = os.statvfs(folder).f_bavail == 0  # perf says nothing of it when it is quiet
         if is_full:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        if _size(path):
+        if self.most_bytes and size_of(path) >= self.most_bytes:
+            complaint = f"its segment has {size_of(path):,} bytes, all that the ring has for one"
+        if size_of(path):
             raise ObservationError("perf stopped sampling", complaint, "record again")
         drop(path)
         raise ObservationError(f"{_REFUSED} (perf record)", complaint, _HINT)
 
     def _start(self, folder: bytes) -> tuple[bytes, PerfRecord]:
         path = _new_path(folder)
-        perf = start_perf_record(_CLAIMED[path], self.rate_hz, self.options)
+        perf = start_perf_record(_CLAIMED[path], self.rate_hz, self.options, self.most_bytes)
         deadline = time.monotonic() + _BEGIN_SECONDS
         while not perf.has_begun and not perf.has_ended and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -316,7 +327,7 @@ def drop(path: bytes) -> None:
         os.close(descriptor)
 
 
-def _size(path: bytes) -> int:
+def size_of(path: bytes) -> int:
     try:
         return os.stat(path).st_size
     except FileNotFoundError:

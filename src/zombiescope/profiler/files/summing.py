@@ -7,9 +7,10 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from zombiescope.facts.names import quiet
 from zombiescope.profiler.files.beside import read_beside
 from zombiescope.profiler.files.ring import Held
-from zombiescope.profiler.formats.summary_document import Json, read_document, write_summary
+from zombiescope.profiler.formats.summary_document import Json, figure, read_document, write_summary
 from zombiescope.profiler.stacks.capture import Capture
 from zombiescope.profiler.stacks.flame_graph import shape_of
 from zombiescope.profiler.stacks.summary import CauseOf, Peaks, Summary, Usuals, changed, sum_up
@@ -61,6 +62,8 @@ def peaks_in(document: Json) -> Peaks:
     for kind, rows in taken.items() if isinstance(taken, dict) else ():
         of_kind = found.setdefault(str(kind), {})
         for row in rows if isinstance(rows, list) else ():
-            if isinstance(row, list) and len(row) >= 4 and isinstance(row[2], int | float):
-                of_kind[str(row[0])] = max(float(row[2]), of_kind.get(str(row[0]), 0.0))
+            peak = figure(row[2]) if isinstance(row, list) and len(row) >= 4 else None
+            if peak is not None:
+                name = quiet(str(row[0]))
+                of_kind[name] = max(peak, of_kind.get(name, 0.0))
     return found

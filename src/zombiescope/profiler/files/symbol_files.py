@@ -12,7 +12,6 @@ import errno
 import mmap
 import os
 import stat
-from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
 
 from zombiescope.errors import reason_of
@@ -39,19 +38,18 @@ _MAP_HINT = "import as the user whose process it is, while it runs"
 _PIECE = 1 << 20
 _MAPPED_TIMES = 2
 """A binary of this machine, and the table made of its symbols."""
-RUNNING_KALLSYMS = b"/proc/kallsyms"
+RUNNING_KALLSYMS, _MODULES = b"/proc/kallsyms", b"/proc/modules"
 WithDebug = tuple[Elf, Elf | None]
 
 
-@dataclass(slots=True)
 class SymbolFiles:
     """Opens what an import asks for; keeps it until the import is over."""
 
-    root: bytes = b""
-    demangle: bool = True
-    _elfs: dict[tuple[str, str], ElfSymbols | Gap] = field(default_factory=dict)
-    _jits: dict[int, JitMap | Gap | None] = field(default_factory=dict)
-    _left: int = _MOST_COPIED_BYTES
+    def __init__(self, root: bytes = b"", demangle: bool = True) -> None:
+        self.root, self.demangle = root, demangle
+        self._elfs: dict[tuple[str, str], ElfSymbols | Gap] = {}
+        self._jits: dict[int, JitMap | Gap | None] = {}
+        self._left = _MOST_COPIED_BYTES
 
     def plain(self, name: str) -> str:
         return plain_name(name) if self.demangle else name
@@ -197,6 +195,30 @@ def kernel_symbols(saved: bytes | None, began: int | None) -> KernelSymbols | Ga
     return boot_gap(symbols.text, path, began) or symbols
 
 
+class RunningKernel:
+    """The running kernel's symbols, for captures that follow each other without a hole: read again where code of it came or went.
+    They are megabytes of text, which the kernel writes anew for each reader."""
+
+    def __init__(self) -> None:
+        self._symbols: KernelSymbols | Gap | None = None
+        self._modules = b""
+
+    def __call__(self, began: int | None, is_same: bool) -> KernelSymbols | Gap:
+        modules, found = _modules(), self._symbols
+        if found is None or isinstance(found, Gap) or not is_same or modules != self._modules:
+            found = kernel_symbols(None, None)
+            self._symbols, self._modules = found, modules
+        return found if isinstance(found, Gap) else boot_gap(found.text, RUNNING_KALLSYMS, began) or found
+
+
+def _modules() -> bytes:
+    """Of a kernel that takes none there is no such file."""
+    try:
+        return read_bounded(_MODULES, _MOST_MAP_BYTES)
+    except OSError:
+        return b""
+
+
 def boot_gap(text: bytes, path: bytes, began: int | None) -> Gap | None:
     """Where the recorded kernel's code began, and whether these symbols are of that boot."""
     now = text_began(text) if began is not None else None
@@ -230,8 +252,8 @@ def map_file(path: bytes, *, may_change: bool = False) -> memoryview:
 
 
 def read_bounded(path: bytes, limit: int) -> bytes:
-    """Of any other name than the kernel's two, a regular file: at a pipe it would wait for ever."""
-    if path in (RUNNING_KALLSYMS, b"/proc/self/maps"):
+    """Of any other name than the kernel's own, a regular file: at a pipe it would wait for ever."""
+    if path in (RUNNING_KALLSYMS, _MODULES, b"/proc/self/maps"):
         descriptor, size = os.open(path, os.O_RDONLY | os.O_CLOEXEC), 0
     else:
         descriptor, facts = open_regular(path, follow=True)

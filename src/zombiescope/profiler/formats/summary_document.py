@@ -20,6 +20,7 @@ SCHEMA = "zombiescope.capture-summary/1"
 MOST_BYTES = 1 << 20
 _MOST_PLAIN_BYTES = 8 << 20
 _MOST_REASONS = 50
+_MOST_FIGURE = 1e15
 _MOST_TEXT = 300
 Json = dict[str, Any]
 
@@ -62,6 +63,13 @@ def _moment(one: Happened) -> Json:
     }
 
 
+def figure(value: Any) -> float | None:
+    """None: it is no number that one can reckon with. JSON has numbers of any length, and Python reads NaN in it."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -_MOST_FIGURE <= value <= _MOST_FIGURE:
+        return None
+    return float(value)
+
+
 def read_document(raw: bytes) -> Json | None:
     """None: it is none. What is inside is checked where it is used."""
     try:
@@ -80,9 +88,10 @@ def read_reasons(rows: Iterable[Any]) -> tuple[Reason, ...]:
     """Those that make sense."""
     found = []
     for each in rows:
-        if isinstance(each, dict) and isinstance(each.get("at"), int | float):
+        at = figure(each.get("at")) if isinstance(each, dict) else None
+        if at is not None:
             kind, words = (quiet(str(each.get(name, "")))[:_MOST_TEXT] for name in ("kind", "words"))
-            found.append(Reason(kind, float(each["at"]), words))
+            found.append(Reason(kind, at, words))
     return tuple(found)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 _DEEPEST = 200
@@ -59,13 +58,12 @@ class Node(NamedTuple):
 NOTHING = Node("name")
 
 
-@dataclass(slots=True)
 class _Told:
     """What is learned of a name on the way: whether its function has a type to return, and how `this` is qualified."""
 
-    gives_nothing: bool = False
-    ends_with_arguments: bool = False
-    qualifiers: str = ""
+    gives_nothing = False
+    ends_with_arguments = False
+    qualifiers = ""
 
 
 class Reader:

@@ -24,7 +24,7 @@ _TRAILER = (TID, TIME, ID, STREAM_ID, CPU, IDENTIFIER)
 _OF_ANY_LENGTH = RAW | BRANCH_STACK | REGS_USER | STACK_USER | REGS_INTR
 _AFTER_CHAIN = (WEIGHT | WEIGHT_STRUCT, DATA_SRC, TRANSACTION, PHYS_ADDR)
 _READ_ENABLED, _READ_RUNNING, _READ_ID, _READ_GROUP, _READ_LOST = (1 << bit for bit in range(5))
-_FREQUENCY, _SAMPLE_ID_ALL, _USE_CLOCKID = 1 << 10, 1 << 18, 1 << 25
+_FREQUENCY, _SAMPLE_ID_ALL, _USE_CLOCKID, _KSYMBOLS = 1 << 10, 1 << 18, 1 << 25, 1 << 29
 ATTR_WORDS_BYTES = 48
 _KNOWN_EVENTS = {
     (0, 0): "cycles",
@@ -62,6 +62,11 @@ class Event(NamedTuple):
     @property
     def is_frequency(self) -> bool:
         return bool(self.flags & _FREQUENCY)
+
+    @property
+    def tells_code(self) -> bool:
+        """Whether code of the kernel that comes or goes while it runs, such as programs of BPF, is recorded."""
+        return bool(self.flags & _KSYMBOLS)
 
     @property
     def title(self) -> str:

@@ -107,8 +107,8 @@ def _joined(plain: list[bytes], unpacked: list[bytes], why: str) -> tuple[bytes,
     return b"".join([*plain, *unpacked]), gaps
 
 
-KernelSource = Callable[[int | None], KernelSymbols | Gap]
-"""Given where the recorded kernel's text began."""
+KernelSource = Callable[[int | None, bool], KernelSymbols | Gap]
+"""Given where the recorded kernel's text began, and whether by what was recorded no code of it came or went meanwhile."""
 _MOST_CPUS = 65_535
 
 
@@ -166,7 +166,7 @@ def _assemble(
         samples.chain_words,
         owners.astype(np.uint64) << np.uint64(32) | comm_of.view(np.uint64),
     )
-    kernel, kernel_gaps = _kernel(tools, side, held)
+    kernel, kernel_gaps = _kernel(tools, side, held, is_same=opened.events.all[0].tells_code and not side.told_of_code)
     stacks = tools.engine.addresses(
         words,
         samples.chain_at[chosen],
@@ -206,8 +206,8 @@ def _threads(samples: Samples, engine: Engine) -> Threads:
     return Threads(ids, samples.pid[chosen].tolist(), samples.tid[chosen].tolist())
 
 
-def _kernel(tools: Tools, side: Side, held: list[Spell]) -> tuple[KernelSymbols, list[Gap]]:
-    found = tools.kernel(side.kernel_text)
+def _kernel(tools: Tools, side: Side, held: list[Spell], *, is_same: bool) -> tuple[KernelSymbols, list[Gap]]:
+    found = tools.kernel(side.kernel_text, is_same)
     symbols, gaps = (no_kernel_symbols(), [found]) if isinstance(found, Gap) else (found, [])
     steady = [KernelSymbol(one.begin, one.start, one.length, one.name) for one in held if not one.changes]
     return symbols.told_also(steady + own_symbols([one for one in held if one.changes])), gaps

@@ -4,16 +4,17 @@
 from __future__ import annotations
 
 import bisect
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from zombiescope.facts.gap import Gap
 from zombiescope.profiler.perf.frames import ALL_ZERO, KERNEL, NO_FUNCTION, OF_RECORDS, UNKNOWN, name_in
-from zombiescope.profiler.perf.samples import Samples
 from zombiescope.profiler.perf.side_records import KernelSymbol
 from zombiescope.profiler.stacks.arrays import I64, U8, U64, find_within
+
+if TYPE_CHECKING:
+    from zombiescope.profiler.perf.samples import Samples
 
 _FAR = 1 << 16
 _BLOCK = 4096
@@ -118,12 +119,12 @@ class Spell(NamedTuple):
         return self.begin > 0 or self.end < _EVER
 
 
-@dataclass(slots=True)
 class _Present:
     """The symbols that hold at one moment: none overlaps another."""
 
-    starts: list[int] = field(default_factory=list)
-    spells: dict[int, Spell] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.starts: list[int] = []
+        self.spells: dict[int, Spell] = {}
 
     def overlapped(self, start: int, length: int) -> list[Spell]:
         first = bisect.bisect_right(self.starts, start)

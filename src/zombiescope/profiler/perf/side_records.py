@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from zombiescope.facts.gap import Gap
@@ -18,6 +17,9 @@ from zombiescope.profiler.stacks.about import About
 _MMAP, _LOST, _COMM, _THROTTLE, _FORK, _MMAP2, _LOST_SAMPLES, _KSYMBOL, _CGROUP = 1, 2, 3, 5, 7, 10, 13, 17, 19
 _COMM_EXEC, _MMAP_BUILD_ID = 1 << 13, 1 << 14
 _MOST_ID_BYTES = 20
+_LEAST_LONG_ID_BYTES = 16
+_ID_END = 56
+_MOST_MINORS = 1 << 20
 _KERNEL_MODE = 1
 _KSYMBOL_GONE = 1
 
@@ -60,22 +62,28 @@ class KernelSymbol(NamedTuple):
 Change = Renamed | Forked | Mapped
 
 
-@dataclass(slots=True)
 class Side:
     """Filled record by record, then only read."""
 
-    changes: list[Change] = field(default_factory=list)
-    kernel_symbols: list[KernelSymbol] = field(default_factory=list)
     kernel_text: int | None = None
     """Where the kernel's own code began when this was recorded: tells whether a saved kallsyms is of the same boot."""
-    cgroups: dict[int, str] = field(default_factory=dict)
-    build_ids: dict[str, str] = field(default_factory=dict)
-    told_lost: int = 0
+    told_lost = 0
     """By the kernel, as soon as there is room again for saying so."""
-    counted_lost: int = 0
+    counted_lost = 0
     """By perf when it ends, from the kernel's counters: the same ones and those that were never told."""
-    throttled: int = 0
-    broken: int = 0
+    throttled = 0
+    broken = 0
+
+    def __init__(self) -> None:
+        self.changes: list[Change] = []
+        self.kernel_symbols: list[KernelSymbol] = []
+        self.cgroups: dict[int, str] = {}
+        self.build_ids: dict[str, str] = {}
+
+    @property
+    def told_of_code(self) -> bool:
+        """Of the kernel's, that came or went; or nobody knows, for records were lost."""
+        return bool(self.kernel_symbols or self.lost or self.broken)
 
     @property
     def lost(self) -> int:
@@ -130,9 +138,14 @@ def _mmap2(side: Side, time: int, misc: int, body: bytes) -> None:
 
 
 def _id_of(misc: int, body: bytes) -> str:
-    """Linux 6.18 marks a record so, too, when only another recorder asked for build ids: then device and inode stand there."""
-    is_one = misc & _MMAP_BUILD_ID and body[32] <= _MOST_ID_BYTES and not any(body[33:36])
-    return body[36 : 36 + body[32]].hex() if is_one else ""
+    """Linux 6.18 marks a record so, too, when only another recorder asked for build ids: then device and inode stand there. The
+    number of a device (7 loop, 8 sd, 9 md) can pass for a length: but what follows an id is zero, and a short one does not begin
+    as a minor number of 20 bits does."""
+    size = body[32]
+    if not misc & _MMAP_BUILD_ID or size > _MOST_ID_BYTES or any(body[33:36]) or any(body[36 + size : _ID_END]):
+        return ""
+    is_minor = size < _LEAST_LONG_ID_BYTES and struct.unpack_from("<I", body, 36)[0] < _MOST_MINORS
+    return "" if is_minor else body[36 : 36 + size].hex()
 
 
 def _map(side: Side, misc: int, mapped: Mapped) -> None:

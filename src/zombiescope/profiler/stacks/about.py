@@ -126,7 +126,7 @@ class Note(NamedTuple):
     steady: float
     """Seconds on the steady clock of that boot."""
     what: str
-    """began, ended, full, failed, dropped, rate, clock."""
+    """began, ended, full, room, failed, dropped, rate, clock, over (more room was taken than the ring has)."""
     words: str
 
 

@@ -97,6 +97,9 @@ def _unit(name: str, timer: str | None) -> _Advice:
     )
 
 
+_COLUMNS = "UID:.metadata.uid,NAMESPACE:.metadata.namespace,POD:.metadata.name"
+
+
 def _pod(name: str) -> _Advice:
     if "*" in name:
         latest = "crictl pods --last 20   # the latest: which names come again and again"
@@ -105,7 +108,10 @@ def _pod(name: str) -> _Advice:
         )
     return _Advice(
         f"stop the pod with the uid {name}",
-        ("crictl pods -o json   # which one has this uid", "kubectl delete pod NAME, or scale its owner down"),
+        (
+            "crictl pods -o json   # which one has this uid",
+            f"kubectl get pods -A -o custom-columns={_COLUMNS} | grep {quote(name)}   # or so; then scale its owner down",
+        ),
     )
 
 

@@ -56,7 +56,7 @@ def _draft(situation: Situation, maker: str, workload: WorkloadName, loops: list
         AskHuman((*_check_first(pods), *commands, *_keep_away(situation))),
         _why(workload, loops),
         "looping-container" if loops else "zombie-growth",
-        f"kubectl -n {quote(workload.namespace)} get pods, then zombiescope scan",
+        f"{_kubectl(workload.namespace)} get pods, then zombiescope scan",
         Risk.MEDIUM,
         Undo.NONE,
         maker=maker,
@@ -76,32 +76,45 @@ def _check_first(pods: list[Pod]) -> tuple[str, ...]:
     """A name is a pattern, and patterns can be imitated: whoever types the rest looks first."""
     if not pods or not pods[0].owner.is_guess:
         return ()
-    name = f"kubectl -n {quote(pods[0].namespace)} get pod {quote(pods[0].name)}"
+    name = f"{_kubectl(pods[0].namespace)} get pod {_word(pods[0].name, 'POD')}"
     form = "-o jsonpath='{.metadata.ownerReferences[*].kind}/{.metadata.ownerReferences[*].name}'"
     return (f"{name} {form}   # the owner is guessed from the pod's name: is it right?",)
 
 
 def _keep_away(situation: Situation) -> tuple[str, ...]:
     node = situation.activity.pods.node if situation.activity.pods else ""
-    name = quote(node) if node else "NODE"
+    name = _word(node, "NODE") if node else "NODE"
     return (
         f"kubectl cordon {name}   # if nothing new should be placed here meanwhile",
         f"kubectl drain {name} --ignore-daemonsets --delete-emptydir-data   # if the node is to be emptied",
     )
 
 
+def _word(name: str, otherwise: str) -> str:
+    """Quoted. No cluster allows a name that begins with a dash, and kubectl would take it for an option."""
+    return otherwise if name.startswith("-") else quote(name)
+
+
+def _kubectl(namespace: str) -> str:
+    return f"kubectl -n {_word(namespace, 'NAMESPACE')}"
+
+
+def _target(workload: WorkloadName) -> str:
+    return _word(f"{workload.kind.lower()}/{workload.name}", "KIND/NAME")
+
+
 def _advice(workload: WorkloadName, loops: list[PodLoop], pods: list[Pod]) -> tuple[str, tuple[str, ...]]:
     kind, called = workload.kind, workload.called
-    namespace, name = quote(workload.namespace), quote(workload.name)
-    kubectl, target = f"kubectl -n {namespace}", quote(f"{kind.lower()}/{workload.name}")
+    kubectl, target = _kubectl(workload.namespace), _target(workload)
     if kind == CRON_JOB:
         suspend = f'{kubectl} patch {target} -p \'{{"spec":{{"suspend":true}}}}\''
         jobs = dict.fromkeys(pod.name.rpartition("-")[0] for pod in pods)
-        ends = tuple(f"{kubectl} delete job {quote(job)}   # ends its pods" for job in list(jobs)[:_MOST_JOBS])
-        return f"suspend {called}", (suspend, *ends)
+        ends = tuple(f"{kubectl} delete job {_word(job, 'JOB')}   # ends its pods" for job in list(jobs)[:_MOST_JOBS])
+        return f"suspend {called}", (suspend, *ends, _fix(workload, loops))
     if kind == STATIC_POD:
         find = f"grep -l {quote(f'name: {workload.name}')} {_MANIFESTS}/*   # on this node: kubelet's staticPodPath"
-        move = f"mv {_MANIFESTS}/{name}.yaml /root/   # kubelet ends it; moved back, it starts again"
+        file = "NAME" if "/" in workload.name else quote(workload.name)
+        move = f"mv {_MANIFESTS}/{file}.yaml /root/   # kubelet ends it; moved back, it starts again"
         return f"stop {called}", (find, move)
     back = f"{kubectl} rollout undo {target}   # if it began with the last rollout"
     if kind == DAEMON_SET:
@@ -118,16 +131,15 @@ def _advice(workload: WorkloadName, loops: list[PodLoop], pods: list[Pod]) -> tu
 
 def _fix(workload: WorkloadName, loops: list[PodLoop]) -> str:
     """The way that lasts: another image, or another command."""
-    container = quote(loops[0].container) if loops else "CONTAINER"
-    target = quote(f"{workload.kind.lower()}/{workload.name}")
-    kubectl = f"kubectl -n {quote(workload.namespace)}"
-    return f"{kubectl} set image {target} {container}=IMAGE   # with an image that does not crash"
+    container = _word(loops[0].container, "CONTAINER") if loops else "CONTAINER"
+    where = f"{_kubectl(workload.namespace)} set image {_target(workload)}"
+    return f"{where} {container}=IMAGE   # with an image that does not crash"
 
 
 def stop_container(situation: Situation) -> Iterator[Draft]:
     """A container that Docker restarts over and over is kept from starting again, and stopped."""
     for loop in [loop for loop in situation.loops if loop.kind == "container"][:_MOST_CONTAINERS]:
-        name = quote(loop.name)
+        name = _word(loop.name, "CONTAINER")
         yield Draft(
             f"stop-container:{loop.name}",
             f"stop the container {loop.name}, which Docker restarts over and over",

@@ -12,11 +12,11 @@ from zombiescope.facts.page_pins import PagePins
 from zombiescope.facts.zombies import PinKind
 from zombiescope.host.live import LiveHost, TreeHost
 from zombiescope.kernel.raw import kind_of_nameless
-from zombiescope.probes.readers.page_census import (
+from zombiescope.probes.readers.page_pins import (
     detached_segments,
     frame_ranges,
-    read_page_census,
     read_page_pins,
+    try_page_frames,
 )
 
 SOME = Residuals({b"/a": MemoryUse(0, 4096, 0, 0, 0)}, frozenset())
@@ -26,7 +26,7 @@ HEADER = b"       key      shmid perms   size  cpid  lpid nattch uid gid cuid cg
 def test_a_recording_has_no_pages(tmp_path: Path) -> None:
     for host in (ScriptedHost({}), TreeHost(bytes(tmp_path))):
         assert isinstance(read_page_pins(host, V1, SOME), Gap)
-        assert isinstance(read_page_census(host, V1, []), Gap)
+        assert isinstance(try_page_frames(host), Gap)
 
 
 def test_a_machine_that_hides_its_pages_is_a_gap(tmp_path: Path) -> None:
@@ -34,9 +34,9 @@ def test_a_machine_that_hides_its_pages_is_a_gap(tmp_path: Path) -> None:
     host = LiveHost(bytes(tmp_path))
     found = read_page_pins(host, V1, SOME)
     assert isinstance(found, Gap) and "kpagecgroup" in found.reason and found.hint
-    assert isinstance(read_page_census(host, V1, []), Gap)
+    assert isinstance(try_page_frames(host), Gap)
     (tmp_path / "proc" / "iomem").write_text("00000000-00000000 : System RAM\n")
-    hidden = read_page_census(host, V1, [])
+    hidden = try_page_frames(host)
     assert isinstance(hidden, Gap) and hidden.hint == "run as root"
 
 

@@ -21,7 +21,7 @@ from tests.build import (
 
 from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
 from zombiescope.facts.gap import Gap
-from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
+from zombiescope.probes.cgroups import read_memory_hierarchy
 
 V1_MEMORY = (b"cgroup", V1_MOUNT, b"/", b"rw,memory")
 

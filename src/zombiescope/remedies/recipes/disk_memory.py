@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cached pages hold zombies: dropped file by file, which is the least that frees one; by a vendor's reaper; by reclaim below a live
-parent; and as the last resort all over the host."""
+"""Memory that has a place on a disk holds zombies. Cached pages: dropped file by file, which is the least that frees one; by a
+vendor's reaper; by reclaim below a live parent; and as the last resort all over the host. Files that were dirty at death, and pages
+in swap: on their way to a disk, or back."""
 
 from __future__ import annotations
 
@@ -11,7 +12,18 @@ from zombiescope.facts.names import counted, shown, zombies_said
 from zombiescope.facts.reaping import Levers
 from zombiescope.facts.remedies import Remedy
 from zombiescope.remedies.choice import Draft, Lever, Situation
-from zombiescope.remedies.plan import DropCaches, DropFiles, NamedFile, Reclaim, ReclaimWay, Risk, SetFile, Undo
+from zombiescope.remedies.plan import (
+    DropCaches,
+    DropFiles,
+    Flush,
+    NamedFile,
+    Reclaim,
+    ReclaimWay,
+    Risk,
+    SetFile,
+    SwapIn,
+    Undo,
+)
 
 _CONSENT = {ReclaimWay.FORCE_EMPTY, ReclaimWay.MEMORY_HIGH, ReclaimWay.NODE}
 _RISKS = {
@@ -20,6 +32,8 @@ _RISKS = {
     ReclaimWay.FORCE_EMPTY: "all cache below goes, and live memory may be swapped out; in a child with a time limit",
     ReclaimWay.NODE: "the whole host loses cache, in batches",
 }
+_ROOM = 2.0
+"""Available memory must be this many times what is in swap."""
 _OF_A_CGROUP = (ReclaimWay.MEMORY_RECLAIM, ReclaimWay.MEMORY_HIGH, ReclaimWay.FORCE_EMPTY)
 
 
@@ -132,3 +146,43 @@ def _reclaim_file(levers: Levers, hierarchy: Hierarchy, parent: bytes) -> tuple[
         if place in levers.control_files:
             return way, (place,)
     return None
+
+
+def flush_writeback(situation: Situation) -> Iterator[Draft]:
+    """Files dirty at death hold their cgroup through its writeback structure: write them, then let one cgroup die."""
+    wanted = situation.choices.of(Remedy.FLUSH)
+    if wanted:
+        yield Draft(
+            "flush",
+            "write all dirty files back, then let one new cgroup die",
+            Flush(b"/"),
+            f"{zombies_said(situation.choices.wanted[wanted[0]], 'are')} held by files that were not written back; the cost: "
+            f"{Remedy.FLUSH.cost}",
+            "pinned-writeback",
+            "zombiescope autopsy --by pin",
+            Risk.LOW,
+            Undo.NONE,
+            pulls=frozenset(wanted),
+        )
+
+
+def swap_in(situation: Situation) -> Iterator[Draft]:
+    """Swap entries made before a cgroup died keep it: swap is switched off and on, where memory has room for all that is in it."""
+    wanted = situation.choices.of(Remedy.SWAP_IN)
+    levers = situation.levers
+    used = sum(area.used_bytes for area in levers.swaps)
+    if not wanted or not levers.swaps or levers.available_bytes is None or levers.available_bytes < _ROOM * used:
+        return
+    yield Draft(
+        "swap-in",
+        "bring everything back from swap (swapoff, then swapon)",
+        SwapIn(tuple(area.device for area in levers.swaps)),
+        f"{zombies_said(situation.choices.wanted[wanted[0]], 'are')} held by swap entries made while they lived; the cost: "
+        f"{Remedy.SWAP_IN.cost}",
+        "pinned-swap",
+        "cat /proc/swaps",
+        Risk.HIGH,
+        Undo.EXACT,
+        needs_consent=True,
+        pulls=frozenset(wanted),
+    )
