@@ -78,10 +78,17 @@ def page(browser: Browser) -> Iterator[Page]:
 def served(pages: PageLooks | Callable[[BaseSelector], PageLooks]) -> Iterator[str]:
     """What is given, or what it opens once it is given the server's loop."""
     server = PageServer(("127.0.0.1", 0), pages if callable(pages) else lambda _: pages)
-    serving = threading.Thread(target=server.serve, daemon=True)
+    ending = threading.Event()
+
+    def serve() -> None:
+        while not ending.is_set():
+            server.turn()
+        server.close()
+
+    serving = threading.Thread(target=serve, daemon=True)
     serving.start()
     yield server.address
-    server.stop()
+    ending.set()
     serving.join(10)
 
 

@@ -18,12 +18,12 @@ from tests.kernel.conftest import not_here
 from tests.kernel.test_kernel_log import forge
 from tests.kernel.test_perf_captures import has_samples, until
 
-from zombiescope.cli.profiles.recording import span_of
 from zombiescope.kernel.kmsg import monotonic_lead_ns
 from zombiescope.pipeline.profile_events import keeper
 from zombiescope.profiler.asking import open_capture
 from zombiescope.profiler.files.sources import GROWING, try_perf
 from zombiescope.profiler.files.store import entries
+from zombiescope.web.captures import span_of
 
 pytestmark = pytest.mark.kernel
 COMMAND = [sys.executable, "-m", "zombiescope", "profile", "record", "--with", "own", "--rate", "199"]

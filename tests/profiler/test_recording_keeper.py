@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from tests.profiler.perf_files import TOOLS, small_capture
 
-from zombiescope.cli.profiles.recording import span_of
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.history.store import Store
 from zombiescope.pipeline import profile_events
 from zombiescope.pipeline.profile_events import keeper
 from zombiescope.profiler.perf.importing import import_perf
 from zombiescope.profiler.stacks.capture import Capture, Clock
+from zombiescope.web.captures import span_of
 
 WALL = 1_700_000_000
 SECONDS = 2.0

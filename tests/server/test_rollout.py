@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from tests.server.running import PATIENCE_SECONDS, ended, wait_for
 
-from zombiescope.presenters.fleet_plan import render_ansible
+from zombiescope.presenters.fleet_text import render_ansible
 from zombiescope.remedies.rollout import CohortPlan, waves_of
 
 PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from zombiescope import __version__
-from zombiescope.cli.answer import Answer, JsonAnswer, Next, PlainAnswer, TextAnswer, standard_output
-from zombiescope.cli.options import Late
+from zombiescope.cli.command import Answer, JsonAnswer, Late, Next, PlainAnswer, TextAnswer, standard_output
 from zombiescope.cli.progress import tell
 from zombiescope.errors import EXIT_BUG, EXIT_FINE, EXIT_INTERRUPTED, ObservationError, ZombiescopeError, reason_of
 from zombiescope.facts.names import quiet_lines

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from zombiescope.errors import UsageError
@@ -15,7 +15,7 @@ from zombiescope.profiler.files.beside import read_beside
 from zombiescope.profiler.files.ring import between
 from zombiescope.profiler.formats.capture_heading import DAMAGE, Span, span_of_file
 from zombiescope.profiler.formats.summary_document import read_document, reasons_in
-from zombiescope.profiler.stacks.about import Reason
+from zombiescope.profiler.stacks.about import weightiest
 
 Query = Mapping[str, str]
 QUESTIONS = ("capture", "heatmap", "flame", "moments", "marks")
@@ -59,7 +59,7 @@ def _row(stored: Any) -> Json:
         "source": about.source if about else None,
         "host": about.host if about else None,
         "ring": bool(about and about.ring),
-        "triggered": _why(reasons) or None,
+        "triggered": weightiest(reasons) or None,
         "is_damaged": about is None,
     }
 
@@ -68,13 +68,7 @@ def marks(folder: bytes | None, since: float, until: float) -> list[list[object]
     """Captures of that time: begin, end, name, whether something was the reason to keep it, and what. Without numpy, for a time
     axis."""
     kept = between(folder, since, until, _MOST) if folder is not None else []
-    return [[one.span.begin, one.span.end, one.name, bool(one.reasons), _why(one.reasons)] for one in kept]
-
-
-def _why(reasons: Sequence[Reason]) -> str:
-    """The weightiest, in words."""
-    best = max(reasons, key=lambda one: one.weight, default=None)
-    return "" if best is None else f"{best.kind}: {best.words}"
+    return [[one.span.begin, one.span.end, one.name, bool(one.reasons), weightiest(one.reasons)] for one in kept]
 
 
 def _span(path: bytes) -> Span | None:
@@ -101,14 +95,15 @@ def ask(folder: bytes | None, state: bytes | None, question: str, query: Query) 
         raise UsageError("there is no such capture", "it is not in the folder of captures", "zombiescope profile list")
     opened = open_capture(folder, os.fsdecode(paths[name]))
     if question == "marks":
-        told = profile_events.marks_of(_span_of(opened.capture), state, None)
+        told = profile_events.marks_of(span_of(opened.capture), state, None)
         return {field: [one._asdict() for one in each] for field, each in told._asdict().items()}
     found = ProfileApi(opened, {}).answer(f"/api/{question}", query)
     assert found is not None
     return found
 
 
-def _span_of(capture: Any) -> profile_events.Span | None:
+def span_of(capture: Any) -> profile_events.Span | None:
+    """None: it does not say when it was taken."""
     clock = capture.about.clock
     if capture.began is None or clock is None:
         return None

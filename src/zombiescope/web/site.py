@@ -9,7 +9,6 @@ its metrics; alone it has the one server in a loop of its own, on an address or 
 from __future__ import annotations
 
 import json
-import os
 import selectors
 import sys
 import time
@@ -221,11 +220,6 @@ class Shelf:
     def is_making(self) -> bool:
         return self._child is not None
 
-    @property
-    def began_at(self) -> float:
-        """By the clock of the wall, when the one that is being made was begun."""
-        return self._began
-
     def want(self) -> None:
         """Somebody asks: one is begun unless one is being made, or the last is too young."""
         now = time.monotonic()
@@ -326,7 +320,7 @@ class PageLooks(Protocol):
 
 
 class PageServer:
-    """`serve` until `stop`, which another thread or a signal may call, or until an exception."""
+    """`serve` until an exception, such as that of Ctrl-C."""
 
     def __init__(
         self, where: Where, open_site: Callable[[selectors.BaseSelector], PageLooks], *, token: str = ""
@@ -344,9 +338,6 @@ class PageServer:
         self._site = open_site(self._selector)
         address = "" if isinstance(where, str) else where[0]
         self._server = Server(listening, self._selector, self._answer, guards_for(address, (), token))
-        self._woken, self._waking = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        self._selector.register(self._woken, selectors.EVENT_READ, self._end)
-        self._is_ending = False
         self._told = 0
 
     @property
@@ -358,20 +349,26 @@ class PageServer:
 
     def serve(self) -> None:
         try:
-            while not self._is_ending:
-                for key, _ in self._selector.select(1.0):
-                    key.data(time.monotonic())
-                now = time.monotonic()
-                self._server.drop_late(now)
-                self._site.drop_late(now)
-                self._tell_failures()
+            while True:
+                self.turn()
         finally:
-            self._site.close()
-            self._server.close()
-            if isinstance(self._where, str):
-                remove_path(self._where)
-            self._selector.close()
-            os.close(self._woken)
+            self.close()
+
+    def turn(self) -> None:
+        """Answers whoever asks within a second."""
+        for key, _ in self._selector.select(1.0):
+            key.data(time.monotonic())
+        now = time.monotonic()
+        self._server.drop_late(now)
+        self._site.drop_late(now)
+        self._tell_failures()
+
+    def close(self) -> None:
+        self._site.close()
+        self._server.close()
+        if isinstance(self._where, str):
+            remove_path(self._where)
+        self._selector.close()
 
     def _answer(self, request: Request) -> Response | Apart:
         return self._site.answer(request) or error_response(404, "there is no such page", "", "/")
@@ -381,9 +378,3 @@ class PageServer:
         if self._server.failed > self._told:
             self._told = self._server.failed
             sys.stderr.write(f"zombiescope: an answer failed, which is a bug: {self._server.last_failure}\n")
-
-    def stop(self) -> None:
-        os.close(self._waking)
-
-    def _end(self, _: float) -> None:
-        self._is_ending = True

@@ -28,7 +28,7 @@ from tests.unit.machines.shape import NEXT, check_last, check_shape, check_typed
 from tests.unit.trees import TARGETS, WANTED, enabled, plant
 
 from zombiescope.analysis.reaping import Pass, ReapChoice, Reaping, Tally
-from zombiescope.cli.answer import TextAnswer
+from zombiescope.cli.command import TextAnswer
 from zombiescope.cli.main import commands
 from zombiescope.diagnosis.outcome import Holding, Outcome
 from zombiescope.facts.cgroups import Identity

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 from rich.console import Console
 
-from zombiescope.cli.answer import JsonAnswer, PlainAnswer, TextAnswer
+from zombiescope.cli.command import JsonAnswer, PlainAnswer, TextAnswer
 from zombiescope.cli.commands.fleet import fleet
 from zombiescope.diagnosis.catalogue import FINDINGS
 from zombiescope.diagnosis.fleet_health import judge_nodes
@@ -23,8 +23,7 @@ from zombiescope.errors import ZombiescopeError
 from zombiescope.facts.fleet import Fleet, FleetNode
 from zombiescope.presenters.doctor_report import told_remedy
 from zombiescope.presenters.fleet_json import render_csv
-from zombiescope.presenters.fleet_plan import render_ansible, render_kubernetes
-from zombiescope.presenters.fleet_text import render_nodes_text
+from zombiescope.presenters.fleet_text import render_ansible, render_kubernetes, render_nodes_text
 from zombiescope.remedies.rollout import CohortPlan, waves_of
 
 RECORDED = Path(__file__).resolve().parents[2] / "machines/recorded"

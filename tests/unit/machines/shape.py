@@ -13,7 +13,7 @@ import click
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
-from zombiescope.cli.answer import Next, TextAnswer
+from zombiescope.cli.command import Next, TextAnswer
 from zombiescope.cli.main import COMMANDS, Quiet, commands
 from zombiescope.presenters.cores import Row
 from zombiescope.presenters.layout import Command

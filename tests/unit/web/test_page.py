@@ -37,10 +37,17 @@ def opened(where: tuple[str, int] = ("127.0.0.1", 0)) -> PageServer:
 @pytest.fixture
 def server() -> Iterator[PageServer]:
     each = opened()
-    serving = threading.Thread(target=each.serve)
+    ending = threading.Event()
+
+    def serve() -> None:
+        while not ending.is_set():
+            each.turn()
+        each.close()
+
+    serving = threading.Thread(target=serve)
     serving.start()
     yield each
-    each.stop()
+    ending.set()
     serving.join(30)
     assert not serving.is_alive()
 

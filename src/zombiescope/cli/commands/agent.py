@@ -9,8 +9,7 @@ from shlex import quote
 
 import click
 
-from zombiescope.cli.answer import PlainAnswer
-from zombiescope.cli.options import examples, root_option
+from zombiescope.cli.command import PlainAnswer, examples, root_option
 from zombiescope.cli.progress import tell
 from zombiescope.config import load_config, load_profile_config
 from zombiescope.host.children import KeptChild

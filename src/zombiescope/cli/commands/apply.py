@@ -7,10 +7,12 @@ import sys
 
 import click
 
-from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
-from zombiescope.cli.options import (
+from zombiescope.cli.command import (
     THEN,
     WATCHING,
+    Answer,
+    JsonAnswer,
+    TextAnswer,
     asked_of,
     examples,
     json_option,

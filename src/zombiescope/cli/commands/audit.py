@@ -7,8 +7,16 @@ from typing import Any
 
 import click
 
-from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
-from zombiescope.cli.options import examples, json_option, manifests_option, root_option, same_place
+from zombiescope.cli.command import (
+    Answer,
+    JsonAnswer,
+    TextAnswer,
+    examples,
+    json_option,
+    manifests_option,
+    root_option,
+    same_place,
+)
 from zombiescope.cli.progress import bytes_shown, window_shown
 from zombiescope.diagnosis.audit_findings import AuditChanges, compare
 from zombiescope.pipeline import audit as auditing

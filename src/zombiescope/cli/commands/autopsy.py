@@ -9,13 +9,13 @@ import re
 
 import click
 
-from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer, TextAnswer
-from zombiescope.cli.options import examples, json_option, root_option
+from zombiescope.cli.command import Answer, JsonAnswer, PlainAnswer, TextAnswer, examples, json_option, root_option
 from zombiescope.cli.progress import stage_shown
 from zombiescope.errors import UsageError
 from zombiescope.facts.names import shown
-from zombiescope.pipeline.autopsy import Choice, Dissected, dissect
+from zombiescope.pipeline.autopsy import Choice, dissect
 from zombiescope.pipeline.opening import open_host
+from zombiescope.presenters.autopsy_json import render_autopsy, render_autopsy_csv
 
 _AGE = re.compile(r"([0-9]+(?:\.[0-9]+)?)(s|m|h|d)?")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, None: 1}
@@ -67,23 +67,12 @@ def autopsy(
     gc.disable()  # tens of thousands of records, not one cycle, and a process that ends soon
     with stage_shown() as progress:
         found = dissect(open_host(root), choice, progress)
-    if not as_csv and not as_json:
-        return _text(found, limit, group, root)
-    return _listing(found, 20 if limit is None else limit, form="csv" if as_csv else "json")
-
-
-def _listing(found: Dissected, limit: int, form: str) -> Answer:
-    if form == "csv":
-        from zombiescope.presenters.autopsy_json import render_autopsy_csv  # noqa: PLC0415 (each form loads only what it needs)
-
-        return PlainAnswer(render_autopsy_csv(found.autopsy.bodies[:limit] if limit else found.autopsy.bodies))
-    from zombiescope.presenters.autopsy_json import render_autopsy  # noqa: PLC0415
-
-    return JsonAnswer(render_autopsy(found.snapshot, found.walk, found.autopsy, found.gaps, limit, found.beside))
-
-
-def _text(found: Dissected, limit: int | None, group: str | None, root: bytes | None) -> Answer:
-    from zombiescope.presenters.autopsy_text import AutopsyShown, render_autopsy_text  # noqa: PLC0415
+    most = 20 if limit is None else limit
+    if as_csv:
+        return PlainAnswer(render_autopsy_csv(found.autopsy.bodies[:most] if most else found.autopsy.bodies))
+    if as_json:
+        return JsonAnswer(render_autopsy(found.snapshot, found.walk, found.autopsy, found.gaps, most, found.beside))
+    from zombiescope.presenters.autopsy_text import AutopsyShown, render_autopsy_text  # noqa: PLC0415 (drawing is loaded only when it is needed)
 
     asked = AutopsyShown(limit, group, os.geteuid() == 0, None if root is None else shown(root))
     parts = render_autopsy_text(found.snapshot, found.walk, found.autopsy, found.gaps, asked, files=found.beside.files)

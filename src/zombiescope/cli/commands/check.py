@@ -8,8 +8,16 @@ from typing import Any
 import click
 
 from zombiescope import __version__
-from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer, TextAnswer
-from zombiescope.cli.options import examples, manifests_option, root_option, same_place
+from zombiescope.cli.command import (
+    Answer,
+    JsonAnswer,
+    PlainAnswer,
+    TextAnswer,
+    examples,
+    manifests_option,
+    root_option,
+    same_place,
+)
 from zombiescope.cli.progress import bytes_shown, window_shown
 from zombiescope.diagnosis.limits import NAMES
 from zombiescope.errors import UsageError
@@ -19,6 +27,7 @@ from zombiescope.host.live import choose_host
 from zombiescope.pipeline import audit as auditing
 from zombiescope.pipeline import check as gating
 from zombiescope.pipeline.boot import BootTest
+from zombiescope.presenters.document import document
 
 _BOOT_SECONDS = 90.0
 _FORMATS = ("text", "json", "junit", "sarif", "nagios", "npd", "prometheus", "github")
@@ -164,7 +173,6 @@ def _limit(text: str) -> tuple[str, float]:
 
 def _answer(checked: gating.Checked, form: str, where: str, *, is_image: bool) -> Answer:
     from zombiescope.presenters import gate_json  # noqa: PLC0415
-    from zombiescope.presenters.document import document  # noqa: PLC0415
 
     gate, code = checked.gate, checked.gate.verdict.exit_code
     match form:

@@ -6,8 +6,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from zombiescope.cli.answer import Answer, PlainAnswer
-from zombiescope.cli.options import examples
+from zombiescope.cli.command import Answer, PlainAnswer, examples
 from zombiescope.errors import UsageError
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import click
 
-from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
-from zombiescope.cli.options import examples, json_option, root_option
+from zombiescope.cli.command import Answer, JsonAnswer, TextAnswer, examples, json_option, root_option
 from zombiescope.cli.progress import window_shown
 from zombiescope.errors import EXIT_FINE, ObservationError
 from zombiescope.facts.gap import Gap

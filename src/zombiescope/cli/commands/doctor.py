@@ -8,8 +8,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer, TextAnswer
-from zombiescope.cli.options import asking_options, config_option, examples, json_option, root_option, tell_unfinished
+from zombiescope.cli.command import (
+    Answer,
+    JsonAnswer,
+    PlainAnswer,
+    TextAnswer,
+    asking_options,
+    config_option,
+    examples,
+    json_option,
+    root_option,
+    tell_unfinished,
+)
 from zombiescope.cli.progress import window_shown
 from zombiescope.config import load_config, thresholds_for
 from zombiescope.diagnosis.engine import Diagnosis, at_least
@@ -22,12 +32,12 @@ from zombiescope.host.own_folder import write_answer
 from zombiescope.pipeline.asking_pods import pod_sources, watch_pods
 from zombiescope.pipeline.doctor import Examined, examine
 from zombiescope.pipeline.opening import open_host
+from zombiescope.presenters.doctor_report import Report, render_doctor_markdown, render_report
 
 if TYPE_CHECKING:
     from zombiescope.facts.gap import Gap
     from zombiescope.host.access import Host
     from zombiescope.pipeline.page_look import Subject
-    from zombiescope.presenters.doctor_report import Report
 
 _THEN = "looking at each zombie, judging, making a plan"
 
@@ -73,15 +83,7 @@ _THEN = "looking at each zombie, judging, making a plan"
 @config_option
 @json_option
 @root_option
-def doctor(**asked: object) -> Answer:
-    """Watch this host for a few seconds, then say what is wrong, what causes it, and what can be done.
-
-    Reads only. Exit code 0; 1 with --fail-on; 3 when nothing could be judged.
-    """
-    return _answer(**asked)  # type: ignore[arg-type]
-
-
-def _answer(
+def doctor(
     *,
     seconds: float,
     html: str | None,
@@ -98,6 +100,10 @@ def _answer(
     as_json: bool,
     root: bytes | None,
 ) -> Answer:
+    """Watch this host for a few seconds, then say what is wrong, what causes it, and what can be done.
+
+    Reads only. Exit code 0; 1 with --fail-on; 3 when nothing could be judged.
+    """
     if as_json and markdown:
         raise UsageError("cannot write two forms at once", "--json and --markdown were both given", "choose one")
     age = None if since is None else _seconds(since)
@@ -118,12 +124,8 @@ def _answer(
         subject = Subject(host, root, thresholds, folder, seconds)
         _write(html, _html(subject, usual, examined, report))
     if as_json:
-        from zombiescope.presenters.doctor_report import render_report  # noqa: PLC0415
-
         return JsonAnswer(render_report(report), exit_code)
     if markdown:
-        from zombiescope.presenters.doctor_report import render_doctor_markdown  # noqa: PLC0415
-
         return PlainAnswer(render_doctor_markdown(report).rstrip("\n"), exit_code)
     from zombiescope.presenters.doctor_text import Shown, render_report_text  # noqa: PLC0415
 
@@ -149,7 +151,6 @@ def _report(
 ) -> Report:
     from zombiescope.pipeline.plan import plan_for  # noqa: PLC0415
     from zombiescope.pipeline.timeline import Past, tell  # noqa: PLC0415
-    from zombiescope.presenters.doctor_report import Report  # noqa: PLC0415
 
     told = tell(host, examined.case, Past(*past))
     plan = plan_for(host, examined)

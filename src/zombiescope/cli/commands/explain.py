@@ -6,8 +6,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import CompletionItem
 
-from zombiescope.cli.answer import Answer, TextAnswer
-from zombiescope.cli.options import examples
+from zombiescope.cli.command import Answer, TextAnswer, examples
 from zombiescope.pipeline.explain import DOCUMENTS, Library
 
 

@@ -7,8 +7,7 @@ import re
 
 import click
 
-from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer
-from zombiescope.cli.options import Listed, config_option, examples, root_option
+from zombiescope.cli.command import Answer, JsonAnswer, Listed, PlainAnswer, config_option, examples, root_option
 from zombiescope.cli.progress import bytes_shown
 from zombiescope.config import thresholds_for
 from zombiescope.errors import UsageError

@@ -8,8 +8,18 @@ from typing import Any
 
 import click
 
-from zombiescope.cli.answer import Answer, JsonAnswer, Next, PlainAnswer, TextAnswer
-from zombiescope.cli.options import config_option, examples, json_option, listen_option, together
+from zombiescope.cli.command import (
+    Answer,
+    JsonAnswer,
+    Next,
+    PlainAnswer,
+    TextAnswer,
+    config_option,
+    examples,
+    json_option,
+    listen_option,
+    together,
+)
 from zombiescope.cli.progress import stage_shown
 from zombiescope.config import read_safely, thresholds_for
 from zombiescope.diagnosis.fleet_health import SICK_BY
@@ -19,7 +29,7 @@ from zombiescope.fleet.server import MetricsServer
 from zombiescope.host.web_server import Access
 from zombiescope.pipeline import fleet as many
 from zombiescope.pipeline.opening import open_host
-from zombiescope.presenters import fleet_json, fleet_plan, fleet_text
+from zombiescope.presenters import fleet_json, fleet_text
 from zombiescope.presenters.document import document
 from zombiescope.presenters.fleet_json import INSTANCE_PAGE, NodeLinks
 from zombiescope.remedies.rollout import propose_rollout
@@ -185,12 +195,12 @@ def plan(*, by: str, form: str, window: float, image: str, as_json: bool, config
     plans = propose_rollout(found.sickness, found.comparison)
     if as_json or form == "json":
         gaps = [*found.gathered.fleet.gaps, *found.gaps]
-        return JsonAnswer(document("fleet-plan/1", found.gathered, fleet_plan.render_plan(plans), gaps))
+        return JsonAnswer(document("fleet-plan/1", found.gathered, fleet_text.render_plan(plans), gaps))
     if form == "ansible":
-        return PlainAnswer(fleet_plan.render_ansible(plans, window))
+        return PlainAnswer(fleet_text.render_ansible(plans, window))
     if form == "kubernetes":
-        return PlainAnswer(fleet_plan.render_kubernetes(plans, image, window))
-    return TextAnswer(fleet_plan.render_plan_text(plans, _said(asked)))
+        return PlainAnswer(fleet_text.render_kubernetes(plans, image, window))
+    return TextAnswer(fleet_text.render_plan_text(plans, _said(asked)))
 
 
 @fleet.command(epilog=examples("zombiescope fleet serve --prometheus http://prometheus:9090"))

@@ -8,8 +8,7 @@ from difflib import get_close_matches
 import click
 from click.shell_completion import CompletionItem
 
-from zombiescope.cli.answer import Answer, PlainAnswer
-from zombiescope.cli.options import examples
+from zombiescope.cli.command import Answer, PlainAnswer, examples
 from zombiescope.errors import UsageError
 
 _NEXT = "to read about a word in a report: zombiescope explain WORD\nto read about a command: zombiescope help COMMAND"

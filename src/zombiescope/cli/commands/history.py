@@ -7,14 +7,26 @@ import os
 
 import click
 
-from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer, TextAnswer
-from zombiescope.cli.options import AGE, SECONDS_PER, config_option, examples, json_option, moment_of, root_option
+from zombiescope.cli.command import (
+    AGE,
+    SECONDS_PER,
+    Answer,
+    JsonAnswer,
+    PlainAnswer,
+    TextAnswer,
+    config_option,
+    examples,
+    json_option,
+    moment_of,
+    root_option,
+)
 from zombiescope.cli.profiles.carrying import captures_between, captures_of, lay_down_captures
 from zombiescope.config import load_config
 from zombiescope.errors import ObservationError, UsageError
 from zombiescope.pipeline.carrying import Places, opened_places
 from zombiescope.pipeline.opening import open_host
 from zombiescope.pipeline.recall import recall
+from zombiescope.presenters.history_json import render_history, render_history_csv
 
 
 @click.command(
@@ -61,14 +73,10 @@ def history(
         since = 0.0 if seconds is None else until - seconds
         kept = captures_between(places.captures or captures_of(config, state), since, until)
     if as_json:
-        from zombiescope.presenters.history_json import render_history  # noqa: PLC0415 (each form loads only what it needs)
-
         return JsonAnswer(
             render_history(found.snapshot, found.recall, found.happenings, found.moment, found.gaps, kept)
         )
     if as_csv:
-        from zombiescope.presenters.history_json import render_history_csv  # noqa: PLC0415
-
         return PlainAnswer(render_history_csv(found.samples))
     from zombiescope.presenters.history_text import render_history_text  # noqa: PLC0415
 

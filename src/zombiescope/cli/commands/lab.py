@@ -15,8 +15,7 @@ from typing import Any
 
 import click
 
-from zombiescope.cli.answer import Answer, JsonAnswer, Next, TextAnswer
-from zombiescope.cli.options import Listed, examples, json_option
+from zombiescope.cli.command import Answer, JsonAnswer, Listed, Next, TextAnswer, examples, json_option
 from zombiescope.cli.progress import count_shown, stage_shown, window_shown
 from zombiescope.errors import EXIT_FINE, ActionFailedError, UsageError, reason_of
 from zombiescope.facts.gap import Gap
@@ -29,6 +28,7 @@ from zombiescope.lab.runs import KINDS, LEAKING_PINS, STYLES, LeakOrder, checked
 from zombiescope.lab.runs import churn as churn_run
 from zombiescope.lab.runs import leak as leak_run
 from zombiescope.lab.truth import Setting, Stage, Truth, account_of, stamp, truth_document
+from zombiescope.presenters.figures import duration
 
 _UNTOLD = "the run ended before it wrote down what it made, or is still working"
 _NOUNS = {"processes": ("process", "processes"), "cgroups": ("cgroup",), "files": ("file",), "segments": ("segment",)}
@@ -173,8 +173,6 @@ def _finish(run: runs.Run, truth: Truth, *, as_json: bool, hold: bool) -> Answer
 
 
 def _truth_lines(truth: Truth, counts: dict[str, Any]) -> Iterator[str]:
-    from zombiescope.presenters.figures import duration  # noqa: PLC0415 (drawing is loaded only when it is needed)
-
     nouns = ("directory left behind", "directories left behind") if truth.visible else ("zombie", "")
     by_pin = ", ".join(f"{number:,} {kind}" for kind, number in counts["by_pin"].items())
     yield f"{counted(counts['made'], *nouns)} made in {duration(truth.seconds)} below {truth.subtree} ({by_pin})"

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from zombiescope.cli.answer import Answer, JsonAnswer, Next, PlainAnswer, TextAnswer
-from zombiescope.cli.options import examples, json_option
+from zombiescope.cli.command import Answer, JsonAnswer, Next, PlainAnswer, TextAnswer, examples, json_option
 from zombiescope.facts.names import counted
 from zombiescope.pipeline.components import Component, find_component, gaps_of, read_components
 

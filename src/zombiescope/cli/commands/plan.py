@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import click
 
-from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
-from zombiescope.cli.options import (
+from zombiescope.cli.command import (
     THEN,
     WATCHING,
+    Answer,
+    JsonAnswer,
+    TextAnswer,
     asked_of,
     asking_options,
     config_option,

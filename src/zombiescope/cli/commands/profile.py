@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import click
 
-from zombiescope.cli.options import Late, examples
+from zombiescope.cli.command import Late, examples
 from zombiescope.errors import absent_part
 from zombiescope.host.numbers import defer_numpy, load_numpy
 

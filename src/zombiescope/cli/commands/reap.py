@@ -11,8 +11,7 @@ from typing import Any
 import click
 
 from zombiescope.analysis.reaping import Pass, Reaping
-from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
-from zombiescope.cli.options import examples, json_option, root_option
+from zombiescope.cli.command import Answer, JsonAnswer, TextAnswer, examples, json_option, root_option
 from zombiescope.errors import EXIT_FINE, ActionFailedError, UsageError
 from zombiescope.execution.reap import ReapLog
 from zombiescope.facts.reaping import ReapBudget

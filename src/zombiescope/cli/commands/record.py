@@ -12,8 +12,16 @@ from tempfile import TemporaryDirectory
 
 import click
 
-from zombiescope.cli.answer import Answer, JsonAnswer, Next, TextAnswer, standard_output
-from zombiescope.cli.options import examples, json_option, root_option
+from zombiescope.cli.command import (
+    Answer,
+    JsonAnswer,
+    Next,
+    TextAnswer,
+    examples,
+    json_option,
+    root_option,
+    standard_output,
+)
 from zombiescope.cli.profiles.carrying import carried_captures, lay_down_captures
 from zombiescope.cli.progress import window_shown
 from zombiescope.config import DEFAULT_STATE

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import click
 
-from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
-from zombiescope.cli.options import config_option, examples, json_option, root_option
+from zombiescope.cli.command import Answer, JsonAnswer, TextAnswer, config_option, examples, json_option, root_option
 from zombiescope.cli.progress import stage_shown
 from zombiescope.config import thresholds_for
 from zombiescope.errors import EXIT_FINE, ObservationError

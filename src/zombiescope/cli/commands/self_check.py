@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import click
 
-from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
-from zombiescope.cli.options import examples, json_option
+from zombiescope.cli.command import Answer, JsonAnswer, TextAnswer, examples, json_option
 from zombiescope.cli.progress import stage_shown
 from zombiescope.config import load_config
 from zombiescope.errors import EXIT_FINE, ObservationError

@@ -7,8 +7,7 @@ import os
 
 import click
 
-from zombiescope.cli.answer import Answer
-from zombiescope.cli.options import config_option, examples, listen_option, root_option
+from zombiescope.cli.command import Answer, config_option, examples, listen_option, root_option
 from zombiescope.config import DEFAULT_STATE, thresholds_for
 
 

@@ -8,8 +8,7 @@ from importlib.util import find_spec
 
 import click
 
-from zombiescope.cli.answer import standard_output
-from zombiescope.cli.options import examples, root_option, same_place
+from zombiescope.cli.command import examples, root_option, same_place, standard_output
 from zombiescope.errors import EXIT_FINE, EXIT_INTERRUPTED, IS_ONE_FILE, UsageError
 from zombiescope.host.access import Host
 from zombiescope.pipeline.opening import open_host

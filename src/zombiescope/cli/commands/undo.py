@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import click
 
-from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
-from zombiescope.cli.options import examples, json_option, state_option
+from zombiescope.cli.command import Answer, JsonAnswer, TextAnswer, examples, json_option, state_option
 from zombiescope.errors import EXIT_FINE, ActionFailedError
 from zombiescope.execution.surprise import Attention
 from zombiescope.execution.undo import cannot_be_undone, describe

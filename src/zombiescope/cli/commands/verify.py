@@ -5,8 +5,16 @@ from __future__ import annotations
 
 import click
 
-from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
-from zombiescope.cli.options import examples, json_option, moment_of, state_option, window_option
+from zombiescope.cli.command import (
+    Answer,
+    JsonAnswer,
+    TextAnswer,
+    examples,
+    json_option,
+    moment_of,
+    state_option,
+    window_option,
+)
 from zombiescope.cli.progress import window_shown
 from zombiescope.errors import EXIT_FINDINGS, EXIT_FINE, ObservationError, UsageError
 from zombiescope.execution.journal import undo_line, verify_line

@@ -9,8 +9,7 @@ from typing import Any
 
 import click
 
-from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
-from zombiescope.cli.options import examples, json_option, moment_of
+from zombiescope.cli.command import Answer, JsonAnswer, TextAnswer, examples, json_option, moment_of
 from zombiescope.cli.profiles.options import (
     capture_argument,
     captures_option,

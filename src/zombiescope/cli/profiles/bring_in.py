@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import click
 
-from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
-from zombiescope.cli.options import examples, json_option
+from zombiescope.cli.command import Answer, JsonAnswer, TextAnswer, examples, json_option
 from zombiescope.cli.profiles.options import captures_option, kallsyms_option, next_line, perf_names_option
 from zombiescope.facts.names import shown
 from zombiescope.profiler.files.reading import Choices, Imported, import_capture, read_capture

@@ -18,6 +18,7 @@ from zombiescope.host.whole_file import write_whole
 from zombiescope.pipeline.carrying import CarriedCaptures, Words
 from zombiescope.profiler.files.ring import between
 from zombiescope.profiler.formats.capture_heading import put_together, safe_name, taken_apart
+from zombiescope.profiler.stacks.about import weightiest
 
 _SUFFIX = b".zscap"
 _MOST = 200
@@ -92,8 +93,5 @@ def captures_between(folder: bytes, since: float, until: float) -> list[KeptCapt
     place = "" if folder == os.fsencode(DEFAULT_CAPTURES) else os.fsdecode(folder)
     for one in between(folder, since, until, _MOST_TOLD):
         begin = one.span.begin or 0.0
-        why = max(one.reasons, key=lambda reason: reason.weight, default=None)
-        found.append(
-            KeptCapture(one.name, begin, one.span.end or begin, f"{why.kind}: {why.words}" if why else "", place)
-        )
+        found.append(KeptCapture(one.name, begin, one.span.end or begin, weightiest(one.reasons), place))
     return found

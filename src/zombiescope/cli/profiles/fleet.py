@@ -13,8 +13,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zombiescope.analysis.exact_test import compare_groups, median_range
-from zombiescope.cli.answer import Answer, JsonAnswer, Next, TextAnswer
-from zombiescope.cli.options import Decorated, Listed, examples, json_option, moment_of, together
+from zombiescope.cli.command import (
+    Answer,
+    Decorated,
+    JsonAnswer,
+    Listed,
+    Next,
+    TextAnswer,
+    examples,
+    json_option,
+    moment_of,
+    together,
+)
 from zombiescope.cli.profiles.asking import svg_option
 from zombiescope.cli.profiles.options import (
     captures_option,

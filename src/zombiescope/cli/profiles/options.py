@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from zombiescope.cli.answer import standard_output
-from zombiescope.cli.options import together
+from zombiescope.cli.command import Next, TextAnswer, standard_output, together
 from zombiescope.errors import ObservationError, UsageError, reason_of
 from zombiescope.facts.names import shown
 from zombiescope.host.own_folder import write_answer
@@ -18,10 +18,6 @@ from zombiescope.profiler.files.store import LATEST
 
 if TYPE_CHECKING:
     from zombiescope.profiler.stacks.capture import Selection
-
-import os
-
-from zombiescope.cli.answer import Next, TextAnswer
 
 _RANGE = re.compile(r"(?P<name>.*?)@(?P<begin>[0-9.]*)\.\.(?P<end>[0-9.]*)")
 

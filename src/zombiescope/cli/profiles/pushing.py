@@ -10,8 +10,7 @@ from typing import Any
 import click
 
 from zombiescope import __version__
-from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
-from zombiescope.cli.options import examples, json_option
+from zombiescope.cli.command import Answer, JsonAnswer, TextAnswer, examples, json_option
 from zombiescope.cli.profiles.options import captures_option, filter_options, named_range, next_line, selection_of
 from zombiescope.cli.progress import tell
 from zombiescope.errors import ObservationError, UsageError

@@ -18,19 +18,19 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from zombiescope.cli.answer import Answer, JsonAnswer, Next, TextAnswer
-from zombiescope.cli.options import config_option, examples, json_option
+from zombiescope.cli.command import Answer, JsonAnswer, Next, TextAnswer, config_option, examples, json_option
 from zombiescope.cli.profiles.options import captures_option, next_line
 from zombiescope.cli.progress import running_shown
 from zombiescope.config import Config, Value, load_config, load_profile_config
 from zombiescope.errors import UsageError, absent_part
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import counted, shown
-from zombiescope.pipeline.profile_events import AROUND, Span, cause_words, keeper
+from zombiescope.pipeline.profile_events import AROUND, cause_words, keeper
 from zombiescope.presenters.document import Json, rfc3339
 from zombiescope.profiler.files.rolling import Order, RawRecording, RawSegment
 from zombiescope.profiler.files.sources import AUTO, OWN, PERF, WITH
 from zombiescope.profiler.stacks.about import Reason
+from zombiescope.web.captures import span_of
 
 if TYPE_CHECKING:
     from zombiescope.profiler.files.recorder import Recording, Segment
@@ -219,14 +219,6 @@ def worth_keeping(
         return found
 
     return judge
-
-
-def span_of(capture: Capture) -> Span | None:
-    """None: it does not say when it was taken."""
-    clock = capture.about.clock
-    if capture.began is None or clock is None:
-        return None
-    return Span(capture.began, clock.on_log(int(capture.time[0])) / 1e9, capture.seconds)
 
 
 def say_who(name: str, why: str) -> None:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
-from zombiescope.cli.options import config_option, examples, json_option, moment_of
+from zombiescope.cli.command import Answer, JsonAnswer, TextAnswer, config_option, examples, json_option, moment_of
 from zombiescope.cli.profiles.options import captures_option, next_line
 from zombiescope.config import load_profile_config
 from zombiescope.errors import ObservationError

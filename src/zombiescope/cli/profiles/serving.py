@@ -10,17 +10,15 @@ from collections.abc import Callable, Mapping
 import click
 
 from zombiescope import __version__
-from zombiescope.cli.answer import Answer
-from zombiescope.cli.options import examples
+from zombiescope.cli.command import Answer, examples
 from zombiescope.cli.profiles.options import capture_argument, captures_option
-from zombiescope.cli.profiles.recording import span_of
 from zombiescope.cli.serving import serve_page
 from zombiescope.config import listen_address
 from zombiescope.errors import UsageError
 from zombiescope.pipeline.profile_events import marks_of
 from zombiescope.presenters.document import Json
 from zombiescope.profiler.asking import Opened, ProfileApi, open_capture
-from zombiescope.web.captures import MEMORY, colours
+from zombiescope.web.captures import MEMORY, colours, span_of
 from zombiescope.web.server import Apart
 from zombiescope.web.site import NOTHING, Kept, Shelf, Site
 

@@ -4,6 +4,7 @@ import by the scanner needs no more."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from zombiescope.facts.gap import Gap
@@ -110,6 +111,12 @@ class Reason(NamedTuple):
     @property
     def weight(self) -> int:
         return _WEIGHTS.get(self.kind, 1)
+
+
+def weightiest(reasons: Iterable[Reason]) -> str:
+    """In words; empty where there is none."""
+    best = max(reasons, key=lambda one: one.weight, default=None)
+    return "" if best is None else f"{best.kind}: {best.words}"
 
 
 class Note(NamedTuple):

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options that several commands share, and what is made of them. Loaded by every command, so it loads little."""
+"""What every command shares: what it gives back to `main` (a JSON document or text for a person, and the exit code), and options,
+with what is made of them. Loaded by every command, so it loads little."""
 
 from __future__ import annotations
 
+import errno
 import os
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import reduce
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TextIO
 
 import click
 
@@ -16,9 +19,54 @@ from zombiescope.cli.progress import tell
 from zombiescope.errors import UsageError
 from zombiescope.facts.names import shown, unshown
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # rich is loaded only when text is drawn
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+
     from zombiescope.pipeline.plan import Scope
     from zombiescope.presenters.plan_json import Asked
+
+
+class Next(NamedTuple):
+    """What to type next, and what for. For a file or a program it needs no drawing; on a terminal it is drawn as `Command` is."""
+
+    why: str
+    command: str
+
+    def __str__(self) -> str:
+        return f"{self.why}: {self.command}"
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from zombiescope.presenters.layout import Command  # noqa: PLC0415 (drawing is loaded only when it is needed)
+
+        return Command(self.why, self.command).__rich_console__(console, options)
+
+
+class JsonAnswer(NamedTuple):
+    document: dict[str, Any]
+    exit_code: int = 0
+
+
+class TextAnswer(NamedTuple):
+    parts: Sequence[RenderableType]
+    exit_code: int = 0
+
+
+class PlainAnswer(NamedTuple):
+    """Text for a program: printed as it is."""
+
+    text: str
+    exit_code: int = 0
+
+
+Answer = JsonAnswer | TextAnswer | PlainAnswer
+
+
+def standard_output() -> TextIO:
+    """Raises OSError where it was closed before we began."""
+    if sys.stdout is None:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+    return sys.stdout
+
 
 Decorated = Callable[..., Any]
 AGE = re.compile(r"([0-9]+(?:\.[0-9]+)?)(s|m|h|d)")
