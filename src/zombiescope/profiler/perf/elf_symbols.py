@@ -255,7 +255,9 @@ def stubs_of(elf: Elf) -> Stubs | None:
         return None
     before = 0 if secure else _STUB_BYTES
     room = max(0, place.length - before) // _STUB_BYTES
-    return Stubs(relocations, min(relocations.length // 24, room), place.address + before, dynamic, elf.sections[dynamic.link])
+    return Stubs(
+        relocations, min(relocations.length // 24, room), place.address + before, dynamic, elf.sections[dynamic.link]
+    )
 
 
 def _with_stubs(symbols: ElfSymbols) -> ElfSymbols:
