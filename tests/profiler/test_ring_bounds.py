@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import shutil
 import time
@@ -13,7 +15,7 @@ import pytest
 from tests.profiler.perf_files import record, small_capture
 
 from zombiescope.errors import ObservationError
-from zombiescope.profiler.files import recorder, ring, sources, store
+from zombiescope.profiler.files import recorder, ring, rolling, sources, store
 from zombiescope.profiler.files.beside import SUMMARY, add_reasons, read_notes
 from zombiescope.profiler.files.recorder import Recording
 from zombiescope.profiler.files.ring import held, look_at
@@ -89,19 +91,19 @@ def notes(folder: Path) -> list[str]:
 @pytest.mark.parametrize(
     "sizes",
     [
-        [600_000] * 60,
-        [100_000, 1_400_000] * 30,
-        [60_000] * 50 + [1_200_000] + [60_000] * 9,
+        [600_000] * 25,
+        [100_000, 1_400_000] * 12,
+        [60_000] * 20 + [1_200_000] + [60_000] * 4,
     ],
     ids=["steady", "every other one bursts", "one late burst"],
 )
 def test_bursts_stay_within_a_small_ring(sizes: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = Bursts(tmp_path, sizes)
-    source.made = 60_000
+    source.made = 120_000
     run(source, monkeypatch, 3_000_000)
     assert source.most <= 3_000_000
     assert "over" not in notes(tmp_path)
-    assert 10 <= len(held(bytes(tmp_path))) < len(sizes), "and there is a ring, which has been full"
+    assert 5 <= len(held(bytes(tmp_path))) < len(sizes), "and there is a ring, which has been full"
 
 
 def test_a_segment_larger_than_the_ring_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,15 +149,29 @@ def test_what_a_kill_left_is_taken_away(tmp_path: Path, monkeypatch: pytest.Monk
     assert all(path.exists() for path in strangers)
 
 
+def test_without_leases_only_what_is_old_is_taken_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old, young = (tmp_path / f".zombiescope-{digit * 16}" for digit in "ab")
+    for path in (old, young):
+        path.write_bytes(b"x")
+    os.utime(old, (1.0, 1.0))
+
+    def refused(*_: object) -> int:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+    monkeypatch.setattr(fcntl, "fcntl", refused)
+    rolling.sweep(bytes(tmp_path))
+    assert list(tmp_path.iterdir()) == [young]
+
+
 def test_what_is_being_written_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with (tmp_path / ".zombiescope-fedcba9876543210").open("wb") as file:
         file.write(bytes(1_000_000))
         file.flush()
-        source = Bursts(tmp_path, [300_000] * 40)
-        source.made = 60_000
+        source = Bursts(tmp_path, [300_000] * 20)
+        source.made = 120_000
         run(source, monkeypatch, 3_500_000)
     assert source.most <= 3_500_000
-    assert 2 <= len(held(bytes(tmp_path))) < 40
+    assert 2 <= len(held(bytes(tmp_path))) < 20
 
 
 def test_a_kill_between_two_removals_leaves_nothing_uncounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,8 @@ from zombiescope.profiler.stacks.about import RawFiles
 
 MOST_SEGMENT_BYTES = 512 << 20
 _LAST_WORDS_SECONDS = 10.0
+_LONG_SECONDS = 3600.0
+"""No file takes so long to be written."""
 JUMP_SECONDS = 1.0
 _CAPTURE = b".zscap"
 
@@ -161,14 +163,28 @@ def sweep(folder: bytes) -> None:
         if is_orphan or BESIDE.fullmatch(name):
             with contextlib.suppress(OSError):
                 facts = os.lstat(path)
-                if stat.S_ISREG(facts.st_mode) and facts.st_uid == os.geteuid() and not _is_growing(path, 0.0):
+                if stat.S_ISREG(facts.st_mode) and facts.st_uid == os.geteuid() and _is_nobodys(path, facts.st_mtime):
                     os.unlink(path)
 
 
-def _is_growing(path: bytes, patience: float = _LAST_WORDS_SECONDS) -> bool:
+def _is_nobodys(path: bytes, written_at: float) -> bool:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+    except OSError as error:
+        if error.errno == errno.EAGAIN:
+            return False
+        return abs(time.time() - written_at) > _LONG_SECONDS  # a file system without leases
+    else:
+        return True
+    finally:
+        os.close(descriptor)
+
+
+def _is_growing(path: bytes) -> bool:
     """Whether its recorder lives, or a process has it open for writing: perf writes what it has when its recorder dies, and gets a
     moment for that."""
-    over = time.monotonic() + patience
+    over = time.monotonic() + _LAST_WORDS_SECONDS
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         while True:
