@@ -15,6 +15,8 @@ from html import escape
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
+from zombiescope.facts.names import quiet_lines
+
 STATIC = files("zombiescope.web").joinpath("static")
 ISLAND = '<script type="application/json" id="documents">{}</script>'
 _ENTRY = "app.js"
@@ -46,7 +48,7 @@ def one_file(documents: Mapping[str, object] | None = None, report: str = "", ro
     page = _ICON.sub("", _STYLE.sub("", page))
     page = page.replace("<head>", f"<head>\n{meta}", 1).replace("</head>", f"<style>{styles}</style>\n</head>", 1)
     page = _MODULE.sub("", page, count=1).replace("</body>", "\0</body>", 1)
-    page = page.replace(_REPORT, f"<pre>{escape(report)}</pre>" if report else "", 1)
+    page = page.replace(_REPORT, f"<pre>{escape(quiet_lines(report))}</pre>" if report else "", 1)
     return page.replace("\0", f"{island}\n<script>{script}</script>\n", 1)
 
 
