@@ -19,6 +19,7 @@ from importlib.resources.abc import Traversable
 from zombiescope import __version__
 from zombiescope.analysis.day import Day
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.names import quiet_lines
 from zombiescope.presenters.doctor_report import Report, render_doctor_markdown, render_follows, render_timeline
 from zombiescope.presenters.document import Json, render_page_host
 from zombiescope.presenters.now_json import Now, render_now
@@ -54,7 +55,7 @@ def one_file(documents: Mapping[str, object] | None = None, report: str = "", ro
     page = _ICON.sub("", _STYLE.sub("", page))
     page = page.replace("<head>", f"<head>\n{meta}", 1).replace("</head>", f"<style>{styles}</style>\n</head>", 1)
     page = _MODULE.sub("", page, count=1).replace("</body>", "\0</body>", 1)
-    page = page.replace(_REPORT, f"<pre>{escape(report)}</pre>" if report else "", 1)
+    page = page.replace(_REPORT, f"<pre>{escape(quiet_lines(report))}</pre>" if report else "", 1)
     return page.replace("\0", f"{island}\n<script>{script}</script>\n", 1)
 
 

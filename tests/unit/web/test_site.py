@@ -195,9 +195,9 @@ def test_the_modules_of_the_page_keep_to_the_forms_that_can_be_joined(tmp_path: 
     from zombiescope.web.one_file import joined, one_file  # noqa: PLC0415
 
     assert "data-ready" in joined() or "dataset.ready" in joined()
-    page = one_file({"/api/v1/page": {"label": "</script><!--"}}, "words <b>")
+    page = one_file({"/api/v1/page": {"label": "</script><!--"}}, "words <b> of a\u202eb\udc9b\x1b[31m\nand more")
     assert "</script><!--" not in page.replace("\\u003c", "")
-    assert "words &lt;b&gt;" in page
+    assert "words &lt;b&gt; of a\\xe2\\x80\\xaeb\\x9b\\x1b[31m\nand more" in page  # as a terminal would get it
     (tmp_path / "app.js").write_text('import { b } from "./b.js";\nexport const a = b;\n')
     (tmp_path / "b.js").write_text("const one = 1;\nexport { one as b };\n")
     assert "const {b} = m_b_js;" in joined(tmp_path)
