@@ -17,10 +17,9 @@ def main() -> None:
             % (NEEDED + tuple(sys.version_info[:2]) + (sys.executable,))
         )
         sys.exit(3)
+    # Nothing has begun: until then Ctrl-C ends it, without a traceback of what was being loaded.
     heard = signal.getsignal(signal.SIGINT)
-    if (
-        heard is signal.default_int_handler
-    ):  # nothing has begun: Ctrl-C ends it, without a traceback of what was being loaded
+    if heard is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     gc.disable()  # as `run` does, and before the modules that it needs
     from zombiescope.cli.main import run  # noqa: PLC0415 (only where it can be read)

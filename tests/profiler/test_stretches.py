@@ -38,6 +38,13 @@ def test_what_is_usual_stands_out_by_what_it_has_more() -> None:
     assert found.core == 1
 
 
+def test_where_nothing_stands_out_its_busiest_second_is_shown() -> None:
+    alone = seen(8, 22, 37, 30)
+    found = best_stretch(alone, 2.0, {})
+    assert (found.score, found[:2]) == (0.0, (2, 3))
+    assert found.peak == pytest.approx(0.74)
+
+
 def test_one_sample_among_none_is_little() -> None:
     assert best_stretch(seen(0, 0, 1), 0.0, {}).score < 2.5
 

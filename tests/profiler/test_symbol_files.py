@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import shutil
+import struct
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,19 @@ def test_a_copy_of_another_build_names_nothing(tmp_path: Path, monkeypatch: pyte
 @pytest.mark.parametrize("build_id", ["", "..", "../../../../etc", "a/b/c/d", "zz"])
 def test_a_build_id_is_no_way_out(build_id: str) -> None:
     assert isinstance(SymbolFiles().elf("/gone/lib.so", build_id, NOBODY), Gap)
+
+
+def test_tables_that_lie_outside_of_a_file_are_a_gap(tmp_path: Path) -> None:
+    library, build_id = any_library()
+    raw = bytearray(Path(library).read_bytes())
+    (sections_at,), (sections,) = struct.unpack_from("<Q", raw, 40), struct.unpack_from("<H", raw, 60)
+    for at in range(sections_at, sections_at + 64 * sections, 64):
+        if struct.unpack_from("<I", raw, at + 4)[0] in (2, 11):  # .symtab and .dynsym
+            struct.pack_into("<Q", raw, at + 24, (1 << 64) - 1)
+    (tmp_path / "lib.so").write_bytes(raw)
+    found = SymbolFiles().elf(str(tmp_path / "lib.so"), build_id, NOBODY)
+    assert isinstance(found, Gap)
+    assert found.reason == "its tables lie outside of it"
 
 
 def test_half_a_build_id_is_not_the_recorded_one() -> None:

@@ -38,6 +38,8 @@ while True:
 """
 DISK_BYTES, RING_BYTES, FREE_BYTES = 24 << 20, 3_000_000, 2_000_000
 _JUMPS = (3600, -7200)
+SAMPLER = os.environ.get("ZOMBIESCOPE_SOAK_WITH", "own")
+"""`perf`: two of its segments lie in the ring at once."""
 
 
 def build_library(folder: Path) -> Path | None:
@@ -90,6 +92,7 @@ class Soak:
         config = self.beside / "zombiescope.toml"
         config.write_text(
             f'[agent]\nstate = ""\n[profile]\ncaptures = "{self.captures}"\nsegment_seconds = {self.segment_seconds}\n'
+            f'sampler = "{SAMPLER}"\n'
             f"rate_hz = 499\nkeep_megabytes = {RING_BYTES / 1e6}\nleast_free_megabytes = {FREE_BYTES / 1e6}\n"
             f'most_cpu_percent = 0\naround_seconds = {self.segment_seconds}\nprefer = "saturated-core,nic-reset"\n'
         )

@@ -111,9 +111,7 @@ def commands(*, debug: bool) -> None:
 
 def run() -> NoReturn:
     gc.disable()  # until a command is loaded: a start makes much and drops little
-    status = main(sys.argv[1:])
-    gc.freeze()  # all of it goes now, garbage or not
-    sys.exit(status)
+    sys.exit(main(sys.argv[1:]))
 
 
 def main(arguments: list[str]) -> int:

@@ -15,7 +15,7 @@ import secrets
 import stat
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, NamedTuple
 
 from zombiescope.errors import reason_of
@@ -109,6 +109,18 @@ class Grip:
         return found
 
 
+@contextmanager
+def _folder_aside(hands: Hands, place: int, aside: bytes) -> Iterator[None]:
+    """A folder of our own beside the files, gone afterwards when nothing is left in it."""
+    with refusing("cannot make a folder of our own beside the files"):
+        hands.writer.make_aside(place, aside)
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # undo does it
+            hands.writer.remove_aside(place, aside)
+
+
 def _why(error: OSError) -> str:
     if isinstance(error, InUseError):
         return "in use"
@@ -170,9 +182,7 @@ class Deletion:
     def _delete(self, place: int, aside: bytes, found: Sequence[Held]) -> list[int]:
         """The numbers of those that went."""
         writer, gone = self._hands.writer, []
-        with refusing("cannot make a folder of our own beside the files"):
-            writer.make_aside(place, aside)
-        try:
+        with _folder_aside(self._hands, place, aside):
             for number, file in enumerate(found):
                 try:
                     writer.set_aside(place, aside, number, file)
@@ -185,9 +195,6 @@ class Deletion:
                     self._grip.leave(error)
                 else:
                     gone.append(number)
-        finally:
-            with suppress(OSError):  # undo does it
-                writer.remove_aside(place, aside)
         return gone
 
     def _said(self, wanted: int) -> str:
@@ -329,9 +336,7 @@ class Rewriting:
 
     def _exchange(self, place: int, aside: bytes, pairs: Sequence[Pair]) -> None:
         writer = self._hands.writer
-        with refusing("cannot make a folder of our own beside the files"):
-            writer.make_aside(place, aside)
-        try:
+        with _folder_aside(self._hands, place, aside):
             for number, (file, copy) in enumerate(pairs):
                 pair = (file.status.st_ino, os.fstat(copy).st_ino)
                 try:
@@ -342,9 +347,6 @@ class Rewriting:
                         raise refused(f"cannot exchange {shown(file.name)} for its copy", error) from error
                     self._grip.leave(error)
                 writer.clear_copy(place, aside, number, file.name, pair)
-        finally:
-            with suppress(OSError):  # undo does it
-                writer.remove_aside(place, aside)
 
 
 def _groups(files: Sequence[Held]) -> Iterator[list[Held]]:

@@ -137,14 +137,21 @@ def to_outcome(record: Any) -> dict[str, Any]:
 
 
 def of_outcome(outcome: Any, kind: type[_Record], garbled: Gap) -> _Record | Gap:
-    """The record again, or the gap that was kept; `garbled` where it is neither: a recording comes from a stranger."""
+    """The record of `to_outcome` again, or the gap that was kept; `garbled` where it is neither."""
+    declared: Any = kind
+    kinds = dict(zip(declared._fields, fields_of(declared), strict=True))
+
+    def made(kept: dict[str, Any]) -> _Record:
+        needed = [name for name in declared._fields if name not in declared._field_defaults or name in kept]
+        return kind(**{name: of_plain(kept[name], kinds[name]) for name in needed})
+
+    return made_of_outcome(outcome, made, garbled)
+
+
+def made_of_outcome(outcome: Any, made: Callable[[dict[str, Any]], _Record], garbled: Gap) -> _Record | Gap:
+    """What `made` makes of it, or the gap that was kept; `garbled` where it is neither: a recording comes from a stranger."""
     try:
-        if "gap" in outcome:
-            return Gap(*map(str, outcome["gap"]))
-        declared: Any = kind
-        needed = [name for name in declared._fields if name not in declared._field_defaults or name in outcome]
-        kinds = dict(zip(declared._fields, fields_of(declared), strict=True))
-        return kind(**{name: of_plain(outcome[name], kinds[name]) for name in needed})
+        return Gap(*map(str, outcome["gap"])) if "gap" in outcome else made(outcome)
     except (KeyError, TypeError, ValueError, AttributeError):
         return garbled
 

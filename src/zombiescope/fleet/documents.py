@@ -200,9 +200,7 @@ def _node(name: str, sent: list[dict[str, Any]], labels: Mapping[str, str]) -> F
 def _scanned(node: FleetNode, scan: Mapping[str, Any]) -> FleetNode:
     memcg, growth = _dict(scan.get("memcg")), _dict(scan.get("growth"))
     zombies = _whole(memcg.get("zombies"))
-    untold = [
-        gap for gap in scan.get("gaps") or [] if isinstance(gap, dict) and gap.get("fact") in ("memcg", "memcg.zombies")
-    ]
+    untold = [gap for gap in _rows(scan.get("gaps")) if gap.get("fact") in ("memcg", "memcg.zombies")]
     why = str(untold[0].get("reason")) if untold else "its scan does not tell"
     return node._replace(
         zombies=zombies,
@@ -215,9 +213,8 @@ def _scanned(node: FleetNode, scan: Mapping[str, Any]) -> FleetNode:
 
 
 def _findings(each: Mapping[str, Any]) -> dict[str, str]:
-    found = each.get("findings")
-    rows = [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
-    return {str(row.get("id")): str(row.get("severity")) for row in rows if row.get("verdict") == "present"}
+    present = [row for row in _rows(each.get("findings")) if row.get("verdict") == "present"]
+    return {str(row.get("id")): str(row.get("severity")) for row in present}
 
 
 def _properties(each: Mapping[str, Any]) -> dict[str, str]:
@@ -228,6 +225,10 @@ def _properties(each: Mapping[str, Any]) -> dict[str, str]:
 
 def _dict(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
+
+
+def _rows(value: object) -> list[dict[str, Any]]:
+    return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
 
 
 def _whole(value: object) -> int | None:

@@ -13,6 +13,7 @@ import json
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
+from math import isfinite
 from typing import Any, NamedTuple
 
 from zombiescope.errors import KEPT_BY_NEWER, UnknownFormatError, UsageError, unknown_format
@@ -27,6 +28,8 @@ CARRIED = (HISTORY, CAPTURES)
 PACKED = "packed"
 """The key of numbers, as bytes in base64: everything else in a line of these is a text that can be read."""
 OPERATIONS = ("read", "subdirectories", "directories", "inode", "wall_clock", "experiment")
+
+_MOST_BITS = 128
 
 
 class Answer(NamedTuple):
@@ -69,7 +72,7 @@ def decode(lines: Iterable[bytes], name: str) -> tuple[Header, list[Answer]]:
     answers: list[Answer] = []
     for number, line in numbered:
         try:
-            entry = json.loads(line)
+            entry = json.loads(line, parse_float=_finite, parse_constant=_finite, parse_int=_bounded)
             if header is None:
                 header = _header(entry)
             else:
@@ -81,6 +84,21 @@ def decode(lines: Iterable[bytes], name: str) -> tuple[Header, list[Answer]]:
     if header is None:
         raise refused(name, "it is empty")
     return header, answers
+
+
+def _finite(text: str) -> float:
+    """No machine tells of infinity, and what is reckoned with it would be neither a number nor JSON."""
+    number = float(text)
+    if not isfinite(number):
+        raise ValueError(f"{text[:20]} is no number of a machine")
+    return number
+
+
+def _bounded(text: str) -> int:
+    number = int(text)
+    if number.bit_length() > _MOST_BITS:
+        raise ValueError(f"{text[:20]}... is no number of a machine")
+    return number
 
 
 def refused(name: str, why: str) -> UsageError:

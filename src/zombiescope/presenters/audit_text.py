@@ -90,9 +90,12 @@ def _answer(audit: Audit, present: list[Finding], source: str) -> Prose:
 
 
 def _manifests_answer(audit: Audit, source: str) -> Prose:
-    unsure, count = len(audit.unsure_workloads), f"{len(audit.workloads):,} workloads"
+    unsure, count = len(audit.unsure_workloads), counted(len(audit.workloads), "workload")
     if unsure:
         return Prose(f"{source}: {unsure:,} of {count} could not be judged", STYLES[Severity.WARNING])
+    if audit.unread_workloads:
+        told = f"nothing to fix in {count}, but not all could be read: {audit.unread_workloads[0].reason}"
+        return Prose(f"{source}: {told}", STYLES[Severity.WARNING])
     return Prose(f"{source}: nothing to fix in {count}", STYLES[Severity.OK])
 
 

@@ -272,6 +272,11 @@ def test_without_pyyaml_json_is_read_and_yaml_is_a_gap(
     status, document = judged(capfd, "--manifests", str(tmp_path))
     assert status == 3
     assert "zombiescope[manifests]" in document["reasons"][0]["summary"]
+    assert main(["audit", "--manifests", str(tmp_path)]) == 0
+    first = capfd.readouterr().out.splitlines()[0]
+    assert first.endswith(
+        "nothing to fix in 1 workload, but not all could be read: 1 manifest, such as /b.yaml: PyYAML is not installed"
+    )
 
 
 BOMB = "a0: &a0 {k: 1}\n" + "".join(

@@ -97,6 +97,12 @@ def test_strange_documents_are_counted_and_named(tmp_path: Path) -> None:
     assert gap["reason"].startswith("2 of what was sent")
 
 
+@pytest.mark.parametrize("gaps", [-1, 1.5, True, "memcg", {"fact": "memcg"}, [None, 7, "memcg"], [{"fact": []}]])
+def test_gaps_of_another_form_say_nothing(gaps: object, tmp_path: Path) -> None:
+    sent = send(tmp_path, {**scan("a", 1), "gaps": gaps})
+    assert [node["node"] for node in run("nodes", "--from", sent, "--json").document["nodes"]] == ["a"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [

@@ -248,6 +248,8 @@ LINE = {"at": 0.0, "ask": "read", "path": "/proc/cgroups", "answer": "x"}
         {"ask": "directories", "answer": {"paths": []}}, {"ask": "wall_clock", "answer": 1e300}, {"ask": "experiment"},
         {"ask": "directories", "answer": {"paths": ["/"], "leaves": ["/"], "unreadable": [["/", "x"]]}},
         {"ask": "directories", "answer": {"paths": ["/"], "leaves": ["/"], "unreadable": [["/"]]}},
+        {"ask": "experiment", "answer": {"seconds": float("inf")}}, {"ask": "experiment", "answer": {"n": 10**400}},
+        {"ask": "experiment", "answer": {"seconds": [-float("inf"), float("nan")]}},
     ],
 )  # fmt: skip
 def test_a_line_of_another_form_is_refused_by_its_number(change: dict[str, Any]) -> None:

@@ -38,6 +38,8 @@ _COMMANDS = {
     "fleet": ("fleet", "fleet", "Ask such an archive: what is hot on these nodes and not on those, and when."),
 }
 _WITHOUT_NUMPY = ("record", "ring", "keep")
+_WITH_AN_ARCHIVE = ("ship", "fleet")
+"""They need what that extra holds beside numpy."""
 _VERBS = {
     "import": "import profiles",
     "list": "list profiles",
@@ -62,7 +64,8 @@ class _Commands(Late):
 
     def load(self, name: str) -> click.Command:
         if name not in _WITHOUT_NUMPY and find_spec("numpy") is None:
-            raise absent_part(f"cannot {_VERBS[name]}", "numpy", "profile", _INSTEAD)
+            extra = "archive" if name in _WITH_AN_ARCHIVE else "profile"
+            raise absent_part(f"cannot {_VERBS[name]}", "numpy", extra, _INSTEAD)
         if name == "import":
             defer_numpy()
         elif name not in _WITHOUT_NUMPY:

@@ -174,8 +174,11 @@ class RealTimeWatch:
             )
         if "refused" in outcome:
             return Gap(REAL_TIME_FACT, str(outcome["refused"]))
-        tasks = tuple(self._task(row) for row in outcome["tasks"])
-        return RealTimeSeen(self._host.wall_clock(), float(outcome["seconds"]), tasks)
+        try:
+            tasks = tuple(self._task(row) for row in outcome["tasks"])
+            return RealTimeSeen(self._host.wall_clock(), float(outcome["seconds"]), tasks)
+        except (KeyError, TypeError, ValueError):
+            return Gap(REAL_TIME_FACT, "the recorded tasks are not in a form we know", "record the host again")
 
     def close(self) -> None:
         """Holds nothing open."""

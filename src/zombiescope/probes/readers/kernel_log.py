@@ -14,6 +14,7 @@ from typing import Any
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.kernel_log import KernelLog, LogEvent, LogSource
 from zombiescope.facts.names import shown, unshown
+from zombiescope.facts.plain import made_of_outcome
 from zombiescope.host.access import Host
 from zombiescope.host.children import ask_program
 from zombiescope.kernel.kmsg import PLACE, Klog, Kmsg
@@ -27,6 +28,7 @@ _MOST_KEPT = 5_000
 _JOURNAL = ("-k", "-b", "-o", "json", "-n", "200000", "--no-pager", "_TRANSPORT=kernel")
 _FIELDS = "--output-fields=MESSAGE,SYSLOG_FACILITY,_SOURCE_MONOTONIC_TIMESTAMP,_TRANSPORT"
 _NOT_HERE = Gap(FACT, "a folder has no kernel log, and its recording did not keep it", "run it on the live host")
+_GARBLED = Gap(FACT, "the recorded kernel log is not in a form we know", "record the host again")
 
 Line = tuple[float, bool, bytes]
 """When, whether the kernel wrote it, and the text."""
@@ -41,7 +43,7 @@ def read_kernel_log(host: Host, *, believe_users: bool = False) -> KernelLog | G
     outcome = host.experiment("kernel_log", lambda: _look(host, believe_users=believe_users))
     if outcome is None:
         return _NOT_HERE
-    return _checked(outcome)
+    return made_of_outcome(outcome, _kept, _GARBLED)
 
 
 class LogFollower:
@@ -183,21 +185,15 @@ def _message(value: object) -> bytes | None:
     return None
 
 
-def _checked(outcome: dict[str, Any]) -> KernelLog | Gap:
-    """A recording comes from a stranger."""
-    try:
-        if "gap" in outcome:
-            return Gap(*(str(word) for word in outcome["gap"]))
-        events = [parse_line(float(at), unshown(str(line))) for at, line in outcome["said"]]
-        return KernelLog(
-            LogSource(outcome["source"]),
-            float(outcome["since"]),
-            float(outcome["until"]),
-            int(outcome["lines"]),
-            int(outcome["foreign"]),
-            int(outcome["lost"]),
-            tuple(event for event in events if isinstance(event, LogEvent)),
-            bool(outcome["believes_users"]),
-        )
-    except (KeyError, TypeError, ValueError):
-        return Gap(FACT, "the recorded kernel log is not in a form we know", "record the host again")
+def _kept(outcome: dict[str, Any]) -> KernelLog:
+    events = [parse_line(float(at), unshown(str(line))) for at, line in outcome["said"]]
+    return KernelLog(
+        LogSource(outcome["source"]),
+        float(outcome["since"]),
+        float(outcome["until"]),
+        int(outcome["lines"]),
+        int(outcome["foreign"]),
+        int(outcome["lost"]),
+        tuple(event for event in events if isinstance(event, LogEvent)),
+        bool(outcome["believes_users"]),
+    )

@@ -12,6 +12,7 @@ from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Histogram
 from zombiescope.facts.names import shown
+from zombiescope.facts.plain import made_of_outcome
 from zombiescope.facts.reclaim import (
     NO_GROUPS,
     PressureLook,
@@ -83,6 +84,7 @@ _PRESENCE = b"/proc/vmstat"
 _NOT_HERE = Gap(
     PASSES_FACT, "nothing happens in a folder, and its recording kept no reclaim", "run it on the live host"
 )
+_GARBLED = Gap(PASSES_FACT, "the recorded reclaim is not in a form we know", "record the host again")
 
 
 class ReclaimWindow:
@@ -100,7 +102,7 @@ class ReclaimWindow:
         if isinstance(watch, Gap) and watch.reason.startswith(_PRESENCE.decode()):
             return watch
         outcome = self._host.experiment("reclaim_passes", lambda: self._told(watch))
-        return _NOT_HERE if outcome is None else _checked(outcome)
+        return _NOT_HERE if outcome is None else made_of_outcome(outcome, _kept, _GARBLED)
 
     def _told(self, watch: ReclaimPasses | Gap) -> dict[str, Any]:
         if isinstance(watch, Gap):
@@ -128,16 +130,10 @@ def _begin(host: Host) -> ReclaimPasses | Gap:
         return Gap(PASSES_FACT, error.why, error.hint)
 
 
-def _checked(outcome: dict[str, Any]) -> ReclaimSeen | Gap:
-    """A recording comes from a stranger."""
-    try:
-        if "gap" in outcome:
-            return Gap(*(str(word) for word in outcome["gap"]))
-        kinds = tuple(_calls(kind, outcome["kinds"][kind]) for kind in ReclaimKind)
-        groups = tuple(_group(*plain) for plain in outcome.get("groups", ()))
-        return ReclaimSeen(float(outcome["seconds"]), kinds, int(outcome["unseen"]), groups)
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return Gap(PASSES_FACT, "the recorded reclaim is not in a form we know", "record the host again")
+def _kept(outcome: dict[str, Any]) -> ReclaimSeen:
+    kinds = tuple(_calls(kind, outcome["kinds"][kind]) for kind in ReclaimKind)
+    groups = tuple(_group(*plain) for plain in outcome.get("groups", ()))
+    return ReclaimSeen(float(outcome["seconds"]), kinds, int(outcome["unseen"]), groups)
 
 
 def _calls(kind: ReclaimKind, plain: Any) -> ReclaimCalls:

@@ -15,6 +15,7 @@ from zombiescope.errors import ObservationError
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Histogram
 from zombiescope.facts.names import shown
+from zombiescope.facts.plain import made_of_outcome
 from zombiescope.facts.softirq import (
     RESET_COUNTERS,
     CoreLatency,
@@ -90,6 +91,7 @@ _PRESENCE = b"/proc/softirqs"
 _NOT_HERE = Gap(
     LATENCY_FACT, "nothing happens in a folder, and its recording did not keep the latencies", "run it on the live host"
 )
+_GARBLED = Gap(LATENCY_FACT, "the recorded latencies are not in a form we know", "record the host again")
 
 
 class LatencyWindow:
@@ -109,7 +111,7 @@ class LatencyWindow:
             watch.close()
         self.is_least = outcome is not None and outcome.get("by") == "hist"
         self.refused = str(outcome.get("refused", "")) if outcome is not None else ""
-        return _NOT_HERE if outcome is None else _checked(outcome)
+        return _NOT_HERE if outcome is None else made_of_outcome(outcome, _kept, _GARBLED)
 
 
 def _begin(host: Host, ksoftirqd: Mapping[int, int]) -> tuple[SoftirqLatency | SoftirqHist | Gap, str]:
@@ -134,17 +136,11 @@ def _told(watch: SoftirqLatency | SoftirqHist | Gap) -> dict[str, Any]:
     return {"gap": list(watch)} if isinstance(watch, Gap) else watch.read()
 
 
-def _checked(outcome: dict[str, Any]) -> tuple[CoreLatency, ...] | Gap:
-    """A recording comes from a stranger."""
-    try:
-        if "gap" in outcome:
-            return Gap(*(str(word) for word in outcome["gap"]))
-        return tuple(
-            CoreLatency(int(core), *(_recorded_times(kinds[kind]) for kind in ("network", "others", "poll", "queue")))
-            for core, kinds in sorted(outcome["cores"].items(), key=lambda pair: int(pair[0]))
-        )
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return Gap(LATENCY_FACT, "the recorded latencies are not in a form we know", "record the host again")
+def _kept(outcome: dict[str, Any]) -> tuple[CoreLatency, ...]:
+    return tuple(
+        CoreLatency(int(core), *(_recorded_times(kinds[kind]) for kind in ("network", "others", "poll", "queue")))
+        for core, kinds in sorted(outcome["cores"].items(), key=lambda pair: int(pair[0]))
+    )
 
 
 def _recorded_times(plain: Any) -> WaitTimes:

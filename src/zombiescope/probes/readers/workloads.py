@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.names import shown, shown_text
+from zombiescope.facts.names import counted, shown, shown_text
 from zombiescope.facts.units import Declared, Starter, Workload
 from zombiescope.host.files import Files, Kind
 
@@ -50,7 +50,7 @@ def read_manifests(files: Files, folders: Iterable[bytes], gaps: list[Gap]) -> I
     for number, path in enumerate(_manifest_files(files, folders)):
         if number >= _MOST_FILES:
             gaps.append(Gap(FACT, f"more than {_MOST_FILES:,} manifests: the rest was not read"))
-            return
+            break
         data = files.read(path)
         if data is None:
             gaps.append(Gap(FACT, f"{shown(path)} cannot be read"))
@@ -63,7 +63,7 @@ def read_manifests(files: Files, folders: Iterable[bytes], gaps: list[Gap]) -> I
             else:
                 gaps.append(Gap(FACT, f"{shown(path)}: {error}"))
     if without_yaml:
-        what = f"{len(without_yaml)} manifests, such as {shown(without_yaml[0])}"
+        what = f"{counted(len(without_yaml), 'manifest')}, such as {shown(without_yaml[0])}"
         gaps.append(Gap(FACT, f"{what}: {NO_YAML}", _HINT))
 
 

@@ -20,7 +20,7 @@ VERSION = 5
 
 Form = Literal["B", "H", "I", "Q", "q"]
 _WIDTHS: dict[Form, int] = {"B": 1, "H": 2, "I": 4, "Q": 8, "q": 8}
-_NO_MEMORY, _OUTSIDE, _UNUSUAL = -1, -2, -3
+_NO_MEMORY, OUTSIDE, _UNUSUAL = -1, -2, -3
 
 
 class UnusualError(Exception):

@@ -11,13 +11,15 @@ from typing import NamedTuple
 import numpy as np
 
 from zombiescope.facts.gap import Gap
-from zombiescope.profiler.files.columns import Column, Lent, Library
-from zombiescope.profiler.files.symbol_files import RUNNING_KALLSYMS, SymbolFiles, boot_gap, kallsyms_text
+from zombiescope.profiler.files.columns import OUTSIDE, Column, Lent, Library
+from zombiescope.profiler.files.symbol_files import RUNNING_KALLSYMS, SymbolFiles, boot_gap, broken_file, kallsyms_text
 from zombiescope.profiler.perf.elf_symbols import (
     EXECUTABLE,
     MOST_SECTIONS,
     NO_BITS,
+    OUTSIDE_OF_IT,
     SYMBOL_BYTES,
+    BrokenElf,
     Elf,
     go_layout,
     go_section,
@@ -129,7 +131,11 @@ def name_group(
         if isinstance(opened, Gap):
             _all_unknown(library, here, group, pairs, table)
             return opened
-        symbols, names = names_in(library, *opened, _gathered(library, offsets, here, group.total), sources)
+        try:
+            symbols, names = names_in(library, *opened, _gathered(library, offsets, here, group.total), sources)
+        except BrokenElf as error:
+            _all_unknown(library, here, group, pairs, table)
+            return broken_file(error)
     numbers = array("I", [table.add(name, group.path) for name in names])
     library.call("zs_assign", pairs.frames, pairs.addresses, here, symbols, group.total, Lent(numbers), len(numbers))
     return None
@@ -165,7 +171,7 @@ def _numbered(symbols: list[int], name: Callable[[int], str]) -> tuple[Column, l
 def names_in(
     library: Library, elf: Elf, debug: Elf | None, offsets: Column, sources: SymbolFiles
 ) -> tuple[Column, list[str]]:
-    """From the table that `read_symbols` would choose; what few files have is left to that."""
+    """From the table that `read_symbols` would choose; what few files have is left to that. Raises BrokenElf as it does."""
     for source in (elf, debug):
         if source is not None and b".symtab" in source.by_name:
             found = _names_by(library, elf, (source, b".symtab"), offsets, sources)
@@ -206,6 +212,8 @@ def _names_by(
     )
     if found == _NO_FUNCTION:
         return None
+    if found == OUTSIDE:
+        raise BrokenElf(OUTSIDE_OF_IT)
     places = names_at.view[: Library.checked(found)].tolist()
     return symbols, [UNKNOWN if at == _UNNAMED else sources.plain(name_in_file(elf, source.raw, at)) for at in places]
 

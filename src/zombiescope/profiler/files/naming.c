@@ -235,7 +235,7 @@ static i64 candidates(const u8 *raw, const u8 *source, const Shape *shape, const
 static u64 address_of(u64 offset, const u64 *loads, i64 count) {
     u64 address = offset;
     for (i64 i = 0; i < count; i++)
-        if (offset >= loads[i * 3] && offset < loads[i * 3] + loads[i * 3 + 2]) address = offset - loads[i * 3] + loads[i * 3 + 1];
+        if (offset - loads[i * 3] < loads[i * 3 + 2]) address = offset - loads[i * 3] + loads[i * 3 + 1]; // those before it are far beyond it here
     return address;
 }
 

@@ -91,6 +91,8 @@ class Recording:
     """That a segment really became, not long ago."""
     _made_bytes: int = 0
     """The largest capture made of one."""
+    _spare_bytes: int = 0
+    """Of the ring, when it was looked at last."""
     _at_once: int = 1
     """Segments that lie there: of perf the next one grows while this one is stored."""
     _kernel: RunningKernel = field(default_factory=RunningKernel)
@@ -208,7 +210,7 @@ class Recording:
             pieces, summary = list(encode(capture)), self.summing.summary_of(capture)
             made = sum(map(len, pieces)) + len(summary)
             self.make_room(made)  # on a busy machine more has come than was to
-            if self._free_of_ring() < made:
+            if self._spare_bytes < made:
                 drop(raw)  # what was made of it is all that there is room for
             path = self._save(raw, name, pieces)
             write_beside(path, summary)  # on a full disk it has none, and is summed up when asked
@@ -246,16 +248,13 @@ class Recording:
         bounds = Bounds(room, self.order.most_age_seconds, self.order.least_free_bytes)
         gone = make_way(mine, bounds, now, self.free_bytes)
         left = sum(one.size_bytes for one in mine) - sum(one.size_bytes for one in gone)
+        self._spare_bytes = self.order.most_bytes - left - sum(here)
         self._say_over(left, here.growing, here.others)
         return self.free_bytes() >= self.order.least_free_bytes
 
     def _segment_bytes(self) -> int:
         """That one may have by the time it is stored."""
         return max(self._raw_bytes + self._burst_bytes, self._largest_bytes)
-
-    def _free_of_ring(self) -> int:
-        here = lying(self.order.folder)
-        return self.order.most_bytes - here.growing - here.others - sum(one.size_bytes for one in self._held())
 
     def _say_over(self, stored: int, growing: int, others: int) -> None:
         total, most = stored + growing + others, self.order.most_bytes

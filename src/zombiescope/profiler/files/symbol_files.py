@@ -34,6 +34,7 @@ _MOST_COPIED_BYTES = 512 << 20
 _LINE_BYTES = 320
 """That a line of a code map takes in memory, beyond its own bytes."""
 _MOST_ELF_BYTES = 8 << 30
+_FILE_HINT = "import where it was recorded, while the program runs"
 _MAP_HINT = "import as the user whose process it is, while it runs"
 _PIECE = 1 << 20
 _MAPPED_TIMES = 2
@@ -58,7 +59,10 @@ class SymbolFiles:
         key = (path, build_id)
         if key not in self._elfs:
             found = self.open_elf(path, build_id, pid)
-            self._elfs[key] = found if isinstance(found, Gap) else read_symbols(*found)
+            try:
+                self._elfs[key] = found if isinstance(found, Gap) else read_symbols(*found)
+            except BrokenElf as error:
+                self._elfs[key] = broken_file(error)
         return self._elfs[key]
 
     def open_elf(self, shown_path: str, build_id: str, pid: int) -> WithDebug | Gap:
@@ -79,7 +83,7 @@ class SymbolFiles:
                 reason = reason or reason_of(error)
             except BrokenElf as error:
                 reason = reason or str(error)
-        return Gap("frames[].name", reason, hint or "import where it was recorded, while the program runs")
+        return Gap("frames[].name", reason, hint or _FILE_HINT)
 
     def _debug(self, elf: Elf) -> Elf | None:
         build_id = elf.build_id().encode()
@@ -142,6 +146,10 @@ class SymbolFiles:
             raise OSError(errno.EFBIG, "files like it take too much memory")
         self._left -= size
         allow(size)
+
+
+def broken_file(error: BrokenElf) -> Gap:
+    return Gap("frames[].name", str(error), _FILE_HINT)
 
 
 def _writers(pid: int, *, is_here: bool) -> set[int]:

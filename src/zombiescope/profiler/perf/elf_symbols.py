@@ -12,6 +12,7 @@ import numpy as np
 from zombiescope.facts.names import shown
 from zombiescope.profiler.stacks.arrays import I64, U64, Numbers, find_within
 
+OUTSIDE_OF_IT = "its tables lie outside of it"
 _SYMBOL = [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
 SYMBOL_BYTES = 24
 _LOAD, NO_BITS, EXECUTABLE = 1, 8, 4
@@ -20,6 +21,7 @@ MOST_SECTIONS, _MOST_DEBUG_BYTES = 65_536, 64 << 20
 _LAST_SYMBOL_BYTES = 4096
 _STUB_BYTES = 16
 _PLACE_BITS = 40
+_ADDRESSES = (1 << 64) - 1
 _USUAL_NAME_BYTES, _LONGEST_NAME_BYTES = 128, 4096
 
 
@@ -32,6 +34,7 @@ class Section(NamedTuple):
     address: int
     at: int
     length: int
+    """Of what lies in the file: none of a section that it only names, and of one that would reach beyond its end."""
     link: int
     kind: int
 
@@ -54,8 +57,9 @@ class Elf(NamedTuple):
     def addresses(self, file_offsets: U64) -> U64:
         out = file_offsets.copy()
         for at, address, length in self.loads:
-            inside = (file_offsets >= np.uint64(at)) & (file_offsets < np.uint64(at + length))
-            out[inside] = file_offsets[inside] - np.uint64(at) + np.uint64(address)
+            within = file_offsets - np.uint64(at)
+            inside = within < np.uint64(length)  # those before it are far beyond it here
+            out[inside] = within[inside] + np.uint64(address)
         return out
 
 
@@ -96,8 +100,8 @@ def open_elf(raw: bytes | memoryview) -> Elf:
         raise BrokenElf("it is not 64-bit little-endian")
     try:
         return _open(buffer)
-    except struct.error as error:
-        raise BrokenElf("its tables lie outside of it") from error
+    except (struct.error, OverflowError) as error:
+        raise BrokenElf(OUTSIDE_OF_IT) from error
 
 
 def _open(buffer: memoryview) -> Elf:
@@ -115,8 +119,8 @@ def _open(buffer: memoryview) -> Elf:
             "<IIQQQQI", buffer, sections_at + index * section_bytes
         )
         name_offsets.append(name)
-        inside = kind == NO_BITS or at + length <= len(buffer)
-        found.append(Section(flags, address, at, length if inside else 0, link, kind))
+        inside = kind != NO_BITS and at + length <= len(buffer)
+        found.append(Section(flags, address, 0 if kind == NO_BITS else at, length if inside else 0, link, kind))
     by_name: dict[bytes, Section] = {}
     if names_in < len(found):
         names_at = found[names_in].at
@@ -127,8 +131,11 @@ def _open(buffer: memoryview) -> Elf:
 
 def read_symbols(elf: Elf, debug: Elf | None = None) -> ElfSymbols:
     """The functions of a file, named by itself, by its separate debug file, or by the table packed into it; and the linker's
-    stubs (`memcpy@plt`), which no table names."""
-    return _with_stubs(_own_symbols(elf, debug))
+    stubs (`memcpy@plt`), which no table names. Raises BrokenElf."""
+    try:
+        return _with_stubs(_own_symbols(elf, debug))
+    except (OverflowError, ValueError, IndexError) as error:
+        raise BrokenElf(OUTSIDE_OF_IT) from error
 
 
 def _own_symbols(elf: Elf, debug: Elf | None) -> ElfSymbols:
@@ -246,9 +253,11 @@ def stubs_of(elf: Elf) -> Stubs | None:
     place = secure or by_name.get(b".plt")
     if relocations is None or dynamic is None or place is None or dynamic.link >= len(elf.sections):
         return None
-    first = place.address + (0 if secure else _STUB_BYTES)
-    room = max(0, place.address + place.length - first) // _STUB_BYTES
-    return Stubs(relocations, min(relocations.length // 24, room), first, dynamic, elf.sections[dynamic.link])
+    before = 0 if secure else _STUB_BYTES
+    room = max(0, place.length - before) // _STUB_BYTES
+    return Stubs(
+        relocations, min(relocations.length // 24, room), place.address + before, dynamic, elf.sections[dynamic.link]
+    )
 
 
 def _with_stubs(symbols: ElfSymbols) -> ElfSymbols:
@@ -256,13 +265,14 @@ def _with_stubs(symbols: ElfSymbols) -> ElfSymbols:
     if stubs is None:
         return symbols
     rows = np.frombuffer(symbols.elf.raw, "<u8", stubs.total * 3, stubs.relocations.at).reshape(-1, 3)
-    dynamic, first = stubs.dynamic, stubs.first
+    dynamic, first = stubs.dynamic, np.uint64(stubs.first & _ADDRESSES)
     table = np.frombuffer(symbols.elf.raw, np.dtype(_SYMBOL), dynamic.length // SYMBOL_BYTES, dynamic.at)
     numbers = (rows[:, 1] >> np.uint64(32)).astype(np.int64)
     known = np.flatnonzero((numbers > 0) & (numbers < len(table)))
     at = stubs.strings.at + table["name"][numbers[known]].astype(np.int64)
-    starts = np.concatenate([symbols.starts, (first + known * _STUB_BYTES).astype(np.uint64)])
-    ends = np.concatenate([symbols.ends, (first + (known + 1) * _STUB_BYTES).astype(np.uint64)])
+    stubs_at = first + (known * _STUB_BYTES).astype(np.uint64)
+    starts = np.concatenate([symbols.starts, stubs_at])
+    ends = np.concatenate([symbols.ends, stubs_at + np.uint64(_STUB_BYTES)])
     places = np.concatenate([symbols.name_at, -1 - at])
     order = np.argsort(starts, kind="stable")
     return ElfSymbols(symbols.elf, starts[order], ends[order], places[order], symbols.names)

@@ -309,7 +309,7 @@ def best_stretch(seen: Seen, usual: float, elsewhere: Busiest) -> Stretch:
             explained += np.minimum(mine[width:] - mine[:-width], most[place] * width)
         ratios = found * np.log(np.maximum(found, 1) / explained) - (found - explained)
         ratios[found <= explained] = 0
-        at = int(np.argmax(ratios))
+        at = int(np.argmax(ratios if ratios.any() else found))  # where nothing stands out, where most of it was
         if ratios[at] > best:
             best, begin, end = float(ratios[at]), at, at + width
     inside = (seen.second >= begin) & (seen.second < end)

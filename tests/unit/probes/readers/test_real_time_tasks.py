@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.build import ScriptedHost
 
@@ -36,6 +38,20 @@ def test_a_real_time_task_is_told_with_its_time_and_a_printable_name() -> None:
 @pytest.mark.parametrize("after", [stat(1000, 0), stat(100, 1), b"", b"7 (spin", b"7 (spin) R x y\n"])
 def test_others_idle_ones_and_garbage_are_not(after: bytes) -> None:
     assert seen(stat(100, 1), after) == []
+
+
+@pytest.mark.parametrize(
+    "told",
+    [{}, {"seconds": 1.0}, {"tasks": []}, {"seconds": "x", "tasks": []}, {"seconds": None, "tasks": []},
+     {"seconds": 1.0, "tasks": [None]}, {"seconds": 1.0, "tasks": [[7, "fifo", 50, 1.0]]},
+     {"seconds": 1.0, "tasks": [["x", "fifo", 50, 1.0, 0]]}, {"seconds": 1.0, "tasks": 7}],
+)  # fmt: skip
+def test_what_a_damaged_recording_tells_is_a_gap(told: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    host = ScriptedHost({})
+    monkeypatch.setattr(host, "experiment", lambda _name, _work: told)
+    found = RealTimeWatch(host).seen()
+    assert isinstance(found, Gap)
+    assert "not in a form we know" in found.reason
 
 
 def test_without_proc_it_is_a_gap() -> None:
