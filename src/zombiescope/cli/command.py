@@ -69,8 +69,8 @@ def standard_output() -> TextIO:
 
 
 Decorated = Callable[..., Any]
-AGE = re.compile(r"([0-9]+(?:\.[0-9]+)?)(s|m|h|d)")
-SECONDS_PER = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_AGE = re.compile(r"([0-9]+(?:\.[0-9]+)?)(s|m|h|d)")
+_SECONDS_PER = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 config_option = click.option(
@@ -166,11 +166,19 @@ def same_place(root: bytes | None, image: bytes | None = None) -> str:
     return "".join(f" --{name} {quote(shown(value))}" for name, value in given if value is not None)
 
 
+def age_of(age: str, why: str, hint: str, *, may_be_bare: bool = False) -> float:
+    """In seconds. `may_be_bare`: a number alone is of seconds."""
+    parsed = _AGE.fullmatch(age.strip() + ("s" if may_be_bare and age.strip()[-1:].isdigit() else ""))
+    if not parsed:
+        raise UsageError(f"cannot read the age {age!r}", why, hint)
+    return float(parsed[1]) * _SECONDS_PER[parsed[2]]
+
+
 def moment_of(text: str, now: float, option: str = "--at") -> float:
     """Seconds since the epoch, from an age or a date and time."""
-    ago = AGE.fullmatch(text.strip())
+    ago = _AGE.fullmatch(text.strip())
     if ago:
-        return now - float(ago[1]) * SECONDS_PER[ago[2]]
+        return now - float(ago[1]) * _SECONDS_PER[ago[2]]
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

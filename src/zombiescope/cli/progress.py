@@ -57,18 +57,16 @@ class Stage:
         self._status = status
 
     def __call__(self, what: str) -> None:
-        if self._status is not None:
-            with suppress(OSError):
-                self._status.update(what)
+        self._do(lambda status: status.update(what))
 
     @contextmanager
     def silent(self) -> Iterator[None]:
         """The spinner stands aside while a person is asked: it would draw over the question."""
-        self._stop()
+        self._do(lambda status: status.stop())
         try:
             yield
         finally:
-            self._start()
+            self._do(lambda status: status.start())
 
     def aside(self, line: str) -> None:
         """A line that stays, whoever watches."""
@@ -77,21 +75,16 @@ class Stage:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        self._start()
+        self._do(lambda status: status.start())
         try:
             yield
         finally:
-            self._stop()
+            self._do(lambda status: status.stop())
 
-    def _start(self) -> None:
+    def _do(self, act: Callable[[Status], None]) -> None:
         if self._status is not None:
             with suppress(OSError):
-                self._status.start()
-
-    def _stop(self) -> None:
-        if self._status is not None:
-            with suppress(OSError):
-                self._status.stop()
+                act(self._status)
 
 
 @contextmanager

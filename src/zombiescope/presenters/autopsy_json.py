@@ -13,7 +13,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.facts.page_pins import NOTHING_BESIDE, Beside, DeletedTasks, PageFreePins, PinnedFile, SocketCandidates
 from zombiescope.facts.zombies import HeldBy, Pin, Tier, Walk
-from zombiescope.presenters.document import Json, document, null_gaps, rfc3339
+from zombiescope.presenters.document import Json, csv_cell, document, null_gaps, rfc3339
 
 COLUMNS = (
     "id", "path", "parent", "maker", "born_at", "refs", "file_pages", "shmem_pages", "anon_pages", "unevictable_pages",
@@ -22,7 +22,8 @@ COLUMNS = (
 
 
 def render_autopsy_csv(bodies: Iterable[Body]) -> str:
-    return "\r\n".join([",".join(COLUMNS), *(",".join(map(_quoted, _row(body))) for body in bodies)])
+    rows = (["" if value is None else csv_cell(str(value)) for value in _row(body)] for body in bodies)
+    return "\r\n".join([",".join(COLUMNS), *map(",".join, rows)])
 
 
 def _row(body: Body) -> list[object]:
@@ -45,11 +46,6 @@ def _row(body: Body) -> list[object]:
 def file_of(pin: Pin) -> bytes | None:
     """By its name as processes see it, else inside its file system."""
     return pin.path if pin.path is not None else pin.path_in_fs
-
-
-def _quoted(value: object) -> str:
-    text = "" if value is None else str(value)
-    return '"' + text.replace('"', '""') + '"' if any(mark in text for mark in ',"\r\n') else text
 
 
 def render_pin(pin: Pin) -> Json:

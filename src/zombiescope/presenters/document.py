@@ -93,6 +93,10 @@ def render_page_host(identity: Identity, hierarchy: Hierarchy | Gap, shape: Shap
     return {**render_host(identity), "hierarchy": version, "cpus": shape.possible_cpus}
 
 
+def csv_cell(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"' if any(mark in text for mark in ',"\n\r') else text
+
+
 def one_per_field(gaps: Iterable[Gap]) -> list[Gap]:
     """The first gap of each field stands for it."""
     fields: dict[str, Gap] = {}

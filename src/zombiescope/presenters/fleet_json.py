@@ -16,7 +16,15 @@ from zombiescope.errors import UsageError
 from zombiescope.facts.fleet import Fleet, SeriesSeen
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import raw, shown_text
-from zombiescope.presenters.document import Json, null_fields, render_column, render_gaps, render_numbers, rfc3339
+from zombiescope.presenters.document import (
+    Json,
+    csv_cell,
+    null_fields,
+    render_column,
+    render_gaps,
+    render_numbers,
+    rfc3339,
+)
 from zombiescope.presenters.fleet_text import nodes_sentence
 
 _NULLS = {
@@ -79,12 +87,7 @@ def render_csv(judged: Sequence[JudgedNode]) -> str:
         figures = ["" if row[name] is None else str(row[name]) for name in fixed]
         labels = (shown_text(each.node.labels.get(name, "")) for name in names)
         lines.append([*figures, " ".join(row["findings"]), *labels])
-    return "\n".join(",".join(map(_cell, line)) for line in lines)
-
-
-def _cell(text: str) -> str:
-    text = _harmless(text)
-    return '"' + text.replace('"', '""') + '"' if any(mark in text for mark in ',"\n\r') else text
+    return "\n".join(",".join(csv_cell(_harmless(cell)) for cell in line) for line in lines)
 
 
 def _harmless(text: str) -> str:

@@ -13,7 +13,7 @@ from zombiescope.facts.cgroups import Snapshot
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import Happening, KeptCapture, Sample
 from zombiescope.facts.lifecycle import Histogram
-from zombiescope.presenters.document import Json, document, missing, rfc3339
+from zombiescope.presenters.document import Json, csv_cell, document, missing, rfc3339
 
 _REFUSED = "events."
 _FACTS = {"births": "total.births", "releases": "total.releases"}
@@ -218,5 +218,4 @@ def render_history_csv(samples: Sequence[Sample]) -> str:
 
 
 def _quoted(text: str) -> str:
-    safe = "'" + text if text[:1] in "=+-@" else text
-    return '"' + safe.replace('"', '""') + '"' if any(c in safe for c in ',"\n\r') else safe
+    return csv_cell("'" + text if text[:1] in "=+-@" else text)

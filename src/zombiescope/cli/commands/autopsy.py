@@ -5,11 +5,19 @@ from __future__ import annotations
 
 import gc
 import os
-import re
 
 import click
 
-from zombiescope.cli.command import Answer, JsonAnswer, PlainAnswer, TextAnswer, examples, json_option, root_option
+from zombiescope.cli.command import (
+    Answer,
+    JsonAnswer,
+    PlainAnswer,
+    TextAnswer,
+    age_of,
+    examples,
+    json_option,
+    root_option,
+)
 from zombiescope.cli.progress import stage_shown
 from zombiescope.errors import UsageError
 from zombiescope.facts.names import shown
@@ -17,8 +25,7 @@ from zombiescope.pipeline.autopsy import Choice, dissect
 from zombiescope.pipeline.opening import open_host
 from zombiescope.presenters.autopsy_json import render_autopsy, render_autopsy_csv
 
-_AGE = re.compile(r"([0-9]+(?:\.[0-9]+)?)(s|m|h|d)?")
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, None: 1}
+_NO_AGE = "it is not a number with s, m, h or d", "such as --older-than 2h"
 
 
 @click.command(
@@ -63,7 +70,7 @@ def autopsy(
     """
     if as_csv and as_json:
         raise UsageError("cannot write two forms at once", "--csv and --json were both given", "choose one")
-    choice = Choice(maker, None if older_than is None else _seconds(older_than))
+    choice = Choice(maker, None if older_than is None else age_of(older_than, *_NO_AGE, may_be_bare=True))
     gc.disable()  # tens of thousands of records, not one cycle, and a process that ends soon
     with stage_shown() as progress:
         found = dissect(open_host(root), choice, progress)
@@ -77,12 +84,3 @@ def autopsy(
     asked = AutopsyShown(limit, group, os.geteuid() == 0, None if root is None else shown(root))
     parts = render_autopsy_text(found.snapshot, found.walk, found.autopsy, found.gaps, asked, files=found.beside.files)
     return TextAnswer(parts)
-
-
-def _seconds(age: str) -> float:
-    parsed = _AGE.fullmatch(age.strip())
-    if not parsed:
-        raise UsageError(
-            f"cannot read the age {age!r}", "it is not a number with s, m, h or d", "such as --older-than 2h"
-        )
-    return float(parsed[1]) * _SECONDS[parsed[2]]

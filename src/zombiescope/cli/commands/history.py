@@ -8,12 +8,11 @@ import os
 import click
 
 from zombiescope.cli.command import (
-    AGE,
-    SECONDS_PER,
     Answer,
     JsonAnswer,
     PlainAnswer,
     TextAnswer,
+    age_of,
     config_option,
     examples,
     json_option,
@@ -89,9 +88,4 @@ _NO_HISTORY = "record again on a host where the agent keeps one: zombiescope rec
 def _seconds(age: str) -> float | None:
     if age == "all":
         return None
-    parsed = AGE.fullmatch(age.strip())
-    if not parsed:
-        raise UsageError(
-            f"cannot read the age {age!r}", "it is not a number with s, m, h or d, nor all", "such as --last 2h"
-        )
-    return float(parsed[1]) * SECONDS_PER[parsed[2]]
+    return age_of(age, "it is not a number with s, m, h or d, nor all", "such as --last 2h")
