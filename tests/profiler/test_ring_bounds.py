@@ -10,17 +10,20 @@ import shutil
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import cast
 
 import pytest
 from tests.profiler.perf_files import record, small_capture
 
 from zombiescope.errors import ObservationError
+from zombiescope.kernel.perf_events import Sampler
 from zombiescope.profiler.files import recorder, ring, rolling, sources, store
 from zombiescope.profiler.files.beside import SUMMARY, add_reasons, read_notes
 from zombiescope.profiler.files.recorder import Recording
 from zombiescope.profiler.files.ring import held, look_at
 from zombiescope.profiler.files.rolling import Order
 from zombiescope.profiler.files.sources import IsOver, PerfSource
+from zombiescope.profiler.files.stream_head import head
 from zombiescope.profiler.formats.capture_file import encode
 from zombiescope.profiler.stacks.about import Reason
 
@@ -221,6 +224,25 @@ def test_only_captures_that_changed_are_opened_again(tmp_path: Path, monkeypatch
     again = held(bytes(tmp_path), None, seen)
     assert looked == [first[1].path]
     assert [len(one.reasons) for one in again] == [1, 0]
+
+
+class Full:
+    """A ring that has a mebibyte whenever somebody looks."""
+
+    attr = bytes(112)
+
+    def drain(self) -> list[bytes]:
+        return [bytes(1 << 20)]
+
+    def close(self) -> None: ...
+
+
+def test_our_own_sampler_ends_a_segment_at_the_first_look_that_finds_it_full(tmp_path: Path) -> None:
+    source = sources.OwnSource(cast("Sampler", Full()), most_bytes=200_000)
+    path = source.segment(bytes(tmp_path), lambda written: written >= 200_000, lambda: True)
+    begin = len(b"".join(head(Full.attr)))
+    assert os.path.getsize(path) < 200_000 + (1 << 20) + begin, "the rest waits for the next one"
+    sources.drop(path)
 
 
 def test_perf_cannot_write_more_than_its_segment_may_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

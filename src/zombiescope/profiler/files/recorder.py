@@ -33,7 +33,9 @@ from zombiescope.profiler.files.rolling import (
 from zombiescope.profiler.files.sources import (
     OWN_BUFFER_BYTES,
     PERF_BUFFER_BYTES,
+    OwnSource,
     PerfSource,
+    Source,
     drop,
     open_source,
     size_of,
@@ -147,19 +149,25 @@ class Recording:
         if isinstance(source, PerfSource):
             self._at_once = 2
             self._burst_bytes = min(cores * PERF_BUFFER_BYTES, self.order.most_bytes // 6)
-            source.most_bytes = self._segment_bytes()
         else:
             self._at_once = 1
             self._burst_bytes = min(cores * OWN_BUFFER_BYTES, self.order.most_bytes // 3)
+        self._bound(source)
         self.make_room()
         try:
             for path in rolling(self.order, source, self.should_stop, seconds, lambda: self._raw_bytes):
                 self.has_sampled = True
                 yield from self._stored(path, name_of(path))
-                if isinstance(source, PerfSource):
-                    source.most_bytes = self._segment_bytes()
+                self._bound(source)
         finally:
             source.close()
+
+    def _bound(self, source: Source) -> None:
+        """perf writes by itself, until the kernel stops it; we stop ourselves."""
+        if isinstance(source, PerfSource):
+            source.most_bytes = self._segment_bytes()
+        elif isinstance(source, OwnSource):
+            source.most_bytes = self._raw_bytes
 
     def _stored(self, path: bytes, name: bytes, *, always: bool = False) -> list[Segment]:
         try:
@@ -246,10 +254,10 @@ class Recording:
         made = made_bytes or max(self._made_bytes, self._raw_bytes // 3)
         room = max(0, self.order.most_bytes - here.others - raw - made)
         bounds = Bounds(room, self.order.most_age_seconds, self.order.least_free_bytes)
-        gone = make_way(mine, bounds, now, self.free_bytes)
-        left = sum(one.size_bytes for one in mine) - sum(one.size_bytes for one in gone)
-        self._spare_bytes = self.order.most_bytes - left - sum(here)
-        self._say_over(left, here.growing, here.others)
+        stored = sum(one.size_bytes for one in mine)
+        self._say_over(stored, here.growing, here.others)
+        stored -= sum(one.size_bytes for one in make_way(mine, bounds, now, self.free_bytes))
+        self._spare_bytes = self.order.most_bytes - stored - sum(here)
         return self.free_bytes() >= self.order.least_free_bytes
 
     def _segment_bytes(self) -> int:

@@ -210,6 +210,8 @@ class OwnSource:
     sampler: Sampler
     why: str = ""
     name: str = OWN
+    most_bytes: int = 0
+    """Once a segment has so many, the rest waits in the rings for the next one; 0: there is no such size."""
 
     def begin(self, folder: bytes) -> None:
         """The rings are open already."""
@@ -225,6 +227,8 @@ class OwnSource:
             while not over:
                 # Looked at before the rings are: what came until the end is in the file, however long its head took.
                 over = is_over(written)
+                if over and self.most_bytes and written >= self.most_bytes:
+                    break
                 time.sleep(0 if over else _LOOK_SECONDS)
                 content = b"".join(self.sampler.drain())
                 _write_all(file, content)
