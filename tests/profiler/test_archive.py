@@ -193,6 +193,18 @@ def test_filters_count_what_they_say(
     assert some < whole if fewer else some == whole
 
 
+def test_a_cgroup_is_asked_for_as_it_stands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    r"""systemd writes a dash in a name as `\x2d`: no glob of SQL, and no set."""
+    capture, labels = node_capture(seeds()[0], 0, 500, None)
+    names = (r"/system.slice/system-back\x2dup.slice", "/odd[1]", "/\n; é")
+    cgroup = np.arange(len(capture)) % 3
+    ship(place_at(Where(str(tmp_path))), replace(capture, cgroups=names, cgroup=cgroup.astype(np.uint32)), "x", labels)
+    for name, glob in zip(names, (r"*back\x2d*", "/odd?1]", "/?; ?"), strict=True):
+        for asked in (name, glob):
+            said = document(capsys, "flame", "--archive", str(tmp_path), "--cgroup", asked, "--idle")
+            assert said["samples"] == (cgroup == names.index(name)).sum(), asked
+
+
 def test_a_later_version_is_refused_and_left_alone(
     archive: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

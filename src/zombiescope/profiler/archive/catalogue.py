@@ -17,7 +17,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import quiet
 from zombiescope.profiler.archive.places import Place, reaching, require_known
 from zombiescope.profiler.archive.schema import FAMILY, LABELS, NAME, VERSION, Labels
-from zombiescope.profiler.stacks.searching import matches
+from zombiescope.profiler.stacks.capture import matches
 
 _AT_ONCE = 16
 _MOST_ROWS = 1 << 28
