@@ -30,6 +30,7 @@ class Wish(NamedTuple):
     cores: int
     rate_hz: float
     most_bytes: float
+    most_age_seconds: float
 
 
 class Reckoned(NamedTuple):
@@ -79,6 +80,7 @@ def render_ring(found: Coverage, wish: Wish, notes: Sequence[Note], raw: RawFile
             "needs_bytes": round(reckoned.needed_bytes),
             "most_bytes": round(wish.most_bytes),
             "most_bytes_hold_seconds": round(reckoned.holds_seconds),
+            "most_age_seconds": round(wish.most_age_seconds),
         },
         "notes": [{"at": rfc3339(one.at), "what": one.what, "words": one.words} for one in notes[-50:]],
         "gaps": [] if raw is None else [_UNREAD._asdict()],
@@ -104,6 +106,8 @@ def render_ring_text(
         f"{_decimal(reckoned.needed_bytes)}; the {_decimal(wish.most_bytes)} configured hold about "
         f"{duration(reckoned.holds_seconds)}"
     )
+    if reckoned.holds_seconds > wish.most_age_seconds:
+        needs += f", of which {duration(wish.most_age_seconds)} are kept"
     by = "by its own captures" if reckoned.is_own else f"by a usual {_USUAL_BYTES:g} bytes per sample"
     if found.begin is None or found.end is None:
         return [
