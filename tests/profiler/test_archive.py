@@ -23,7 +23,7 @@ from tests.profiler.many_nodes import node_capture
 from zombiescope.analysis.exact_test import compare_groups
 from zombiescope.cli.main import main
 from zombiescope.errors import ObservationError, UsageError
-from zombiescope.profiler.archive import places
+from zombiescope.profiler.archive import counting, places
 from zombiescope.profiler.archive.asking import Question, ask_difference, ask_flame, changes, count_here, cut, joined
 from zombiescope.profiler.archive.catalogue import Groups, Times, read_catalogue, read_terms
 from zombiescope.profiler.archive.counting import Asked, Slot
@@ -249,6 +249,36 @@ def test_a_damaged_file_is_a_gap_not_a_traceback(
     assert "over 1 node" in told
     if (table, harm) != ("captures", "gone"):
         assert "unknown: 1" in told
+
+
+@pytest.mark.parametrize(("table", "column"), [("captures", "title"), ("stacks", "function")])
+def test_a_small_file_that_becomes_a_large_one_is_not_read(
+    table: str, column: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names that take kilobytes in the file, and would take all memory out of it: told by what Parquet says beforehand."""
+    capture, labels = node_capture(seeds()[0], 0, 500, None)
+    ship(place_at(Where(str(tmp_path))), capture, "x", labels)
+    file = next((tmp_path / table).rglob("*.parquet"))
+    rows = pq.read_table(file)
+    names = rows[column].to_pylist()
+    names[0] = "a" * (20 << 20)
+    place = rows.column_names.index(column)
+    pq.write_table(rows.set_column(place, column, pa.array(names)), file, compression="zstd", store_schema=False)
+    assert file.stat().st_size < 1 << 20
+    monkeypatch.setattr(counting, "_MOST_UNPACKED", 10 << 20)  # of stacks; half a gigabyte is too much for a test
+    assert run("fleet", "top", "--archive", str(tmp_path)) == 0
+    assert "unknown: 1 " in capsys.readouterr().out
+
+
+def test_more_samples_than_it_says_are_not_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Runs of one row cost nothing in the file, and a processor for hours."""
+    capture, labels = node_capture(seeds()[0], 0, 500, None)
+    ship(place_at(Where(str(tmp_path))), capture, "x", labels)
+    file = next((tmp_path / "samples").rglob("*.parquet"))
+    rows = pq.read_table(file)
+    pq.write_table(pa.concat_tables([rows, rows]), file, store_schema=False)
+    assert run("fleet", "top", "--archive", str(tmp_path)) == 0
+    assert "1 capture of the archive could not be read" in capsys.readouterr().out
 
 
 def test_stacks_that_are_no_tree_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,6 +22,7 @@ from zombiescope.profiler.archive import asking
 from zombiescope.profiler.archive.counting import count_piece
 
 _MEMORY = 100 << 20
+os.environ.setdefault("RAY_raylet_start_wait_time_s", "300")  # a busy machine starts a node in more than Ray's 30 s
 
 
 def follow_tasks(folder: Path) -> None:

@@ -100,7 +100,7 @@ def keep(*, moment: str, why: str, around: float | None, config: str | None, cap
     For a person, an alert's receiver or a hook of a service. The recorder gives such moments its room last.
     """
     at = moment_of(moment, open_host(None).wall_clock())
-    reason = Reason("asked", at, shown(why.encode("utf-8", "surrogateescape"))[:_MOST_WORDS])
+    reason = Reason("asked", at, shown(why.encode("utf-8", "surrogateescape"))[:_MOST_WORDS], around)
     if not ask_to_keep(captures, reason):
         raise ObservationError(
             f"cannot ask for captures to be kept (in {shown(captures)})",

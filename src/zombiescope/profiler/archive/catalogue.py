@@ -22,6 +22,8 @@ from zombiescope.profiler.stacks.capture import matches
 _AT_ONCE = 16
 _MOST_ROWS = 1 << 28
 _MOST_BYTES = 1 << 20
+_MOST_UNPACKED = 16 << 20
+"""Of the row about a capture."""
 _LONGEST = 300
 _BETWEEN = re.compile(rf"\s+(?=(?:{'|'.join(LABELS)})=)")
 """Terms are parted by blanks; a value may hold some."""
@@ -117,7 +119,7 @@ def _entry(place: Place, name: str) -> Entry | None:
         return None
     try:
         file = pq.ParquetFile(pa.BufferReader(content))
-        if file.metadata.num_rows != 1:
+        if file.metadata.num_rows != 1 or sum(unpacked(file, _COLUMNS)) > _MOST_UNPACKED:
             return None
         row: dict[str, Any] = file.read(
             columns=[each for each in _COLUMNS if each in file.schema_arrow.names]
@@ -138,6 +140,16 @@ def _entry(place: Place, name: str) -> Entry | None:
         return Entry(kept, quiet(str(row["title"])[:_LONGEST]), labels, *times, samples, float(rate) if fits else None)
     except (OSError, pa.ArrowException, KeyError, AttributeError, TypeError, ValueError, OverflowError):
         return None
+
+
+def unpacked(file: pq.ParquetFile, columns: Iterable[str]) -> list[int]:
+    """Bytes that these columns say they become, group by group: a few kilobytes can hold gigabytes."""
+    facts, wanted = file.metadata, set(columns)
+    groups = [facts.row_group(number) for number in range(facts.num_row_groups)]
+    chunks = [[group.column(each) for each in range(group.num_columns)] for group in groups]
+    return [
+        sum(max(0, each.total_uncompressed_size) for each in group if each.path_in_schema in wanted) for group in chunks
+    ]
 
 
 def _microseconds(moment: datetime) -> int:

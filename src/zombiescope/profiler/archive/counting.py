@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from zombiescope.profiler.archive.catalogue import Entry
+from zombiescope.profiler.archive.catalogue import Entry, unpacked
 from zombiescope.profiler.archive.places import Place, Where, place_at
 from zombiescope.profiler.stacks.across_nodes import Counted, Merged
 from zombiescope.profiler.stacks.arrays import I64, Flags, used_numbers
@@ -28,6 +28,8 @@ LEAST_SHARE = 0.0002
 _FINER = 4
 _ROWS_AT_ONCE = 1 << 18
 _MOST_STACKS = 1 << 26
+_MOST_UNPACKED = 1 << 29
+"""Bytes at once, of the columns that are read: an honest stack takes some, and so does a sample."""
 _MOST_MOMENTS = 400
 _MOST_PAIRS = 1 << 22
 """Of functions and files: counted where they are so few, else sorted."""
@@ -133,9 +135,10 @@ def _connect() -> Any:
 
 def _branches(place: Place, entry: Entry) -> Branches:
     file = pq.ParquetFile(place.open(f"stacks/{entry.path}"), read_dictionary=["function", "file"])
-    if file.metadata.num_rows > _MOST_STACKS:
+    columns = ["size", "function", "file"]
+    if file.metadata.num_rows > _MOST_STACKS or sum(unpacked(file, columns)) > _MOST_UNPACKED:
         raise BrokenCapture("it has more stacks than a capture can have")
-    table = file.read(columns=["size", "function", "file"], use_threads=False)
+    table = file.read(columns=columns, use_threads=False)
     table.validate(full=True)  # numbers of names that are not there are read without a word
     table = table.unify_dictionaries()
     size = table["size"].to_numpy().astype(np.int64)
@@ -165,6 +168,8 @@ def _rows(place: Place, entry: Entry, asked: Asked, columns: list[str]) -> pa.Re
     file = pq.ParquetFile(place.open(f"samples/{entry.path}"))
     wanted = pa.schema([_plain(file.schema_arrow.field(name)) for name in columns])
     globs = {name: globs for name, globs in (("cgroup", asked.cgroups), ("event", asked.events)) if globs}
+    if file.metadata.num_rows != entry.samples or max(unpacked(file, [*columns, *globs]), default=0) > _MOST_UNPACKED:
+        raise BrokenCapture("it has other samples than it says")
 
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in file.iter_batches(_ROWS_AT_ONCE, columns=[*columns, *globs], use_threads=False):

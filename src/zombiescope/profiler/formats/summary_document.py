@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 SCHEMA = "zombiescope.capture-summary/1"
 MOST_BYTES = 1 << 20
 _MOST_PLAIN_BYTES = 8 << 20
+_MOST_AROUND = 86_400.0
 _MOST_REASONS = 50
 _MOST_FIGURE = 1e15
 _MOST_TEXT = 300
@@ -91,7 +92,8 @@ def read_reasons(rows: Iterable[Any]) -> tuple[Reason, ...]:
         at = figure(each.get("at")) if isinstance(each, dict) else None
         if at is not None:
             kind, words = (quiet(str(each.get(name, "")))[:_MOST_TEXT] for name in ("kind", "words"))
-            found.append(Reason(kind, at, words))
+            around = figure(each.get("around"))
+            found.append(Reason(kind, at, words, None if around is None else min(max(around, 0.0), _MOST_AROUND)))
     return tuple(found)
 
 
