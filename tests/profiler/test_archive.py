@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import random
+import shlex
 import subprocess
 import sys
 from dataclasses import replace
@@ -386,6 +387,20 @@ def test_globs_are_no_sql(archive: Path, glob: str, capsys: pytest.CaptureFixtur
 def test_terms_that_say_nothing_are_refused(archive: Path, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("fleet", "top", "--archive", str(archive), "--where", text) == 2
     assert "a term is one of node, zone, image, kernel" in capsys.readouterr().err
+
+
+def test_a_node_of_any_name_is_chosen_as_it_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By the command that is printed, and as it was shipped."""
+    capture, labels = node_capture(seeds()[0], 0, 500, None)
+    name = "no\nde,a b\x1b[1m"
+    ship(place_at(Where(str(tmp_path))), capture, "x", labels._replace(node=name))
+    assert run("fleet", "find", "--archive", str(tmp_path)) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    printed = shlex.split(last.partition(": ")[2])
+    assert printed[:4] == ["zombiescope", "profile", "fleet", "flame"]
+    for words in (printed[2:], ["fleet", "flame", "--archive", str(tmp_path), "--where", f"node={name}"]):
+        assert run(*words) == 0, words
+        assert "no sample" not in capsys.readouterr().out
 
 
 def test_no_archive_and_no_such_scheme_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

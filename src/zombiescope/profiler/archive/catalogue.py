@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from zombiescope.errors import KEPT_BY_NEWER, ObservationError, UsageError, unknown_format
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.names import quiet
+from zombiescope.facts.names import counted, quiet
 from zombiescope.profiler.archive.places import Place, reaching, require_known
 from zombiescope.profiler.archive.schema import FAMILY, LABELS, NAME, VERSION, Labels
 from zombiescope.profiler.stacks.capture import matches
@@ -25,6 +25,7 @@ _MOST_BYTES = 1 << 20
 _MOST_UNPACKED = 16 << 20
 """Of the row about a capture."""
 _LONGEST = 300
+SHIP_AGAIN = "ship it again from its node, with --replace"
 _BETWEEN = re.compile(rf"\s+(?=(?:{'|'.join(LABELS)})=)")
 """Terms are parted by blanks; a value may hold some."""
 _COLUMNS = ("version", "capture", "title", *LABELS, "begin", "end", "samples", "rate_hz")
@@ -70,12 +71,15 @@ def read_terms(texts: Iterable[str], option: str) -> Terms:
                     f"a term is one of {', '.join(LABELS)}, then = and a value",
                     f"such as {option} 'zone=a,b image=ami-1*'",
                 )
-            found.append((label, tuple(value for value in values.split(",") if value)))
+            found.append((label, tuple(quiet(value) for value in values.split(",") if value)))
     return tuple(found)
 
 
 def is_one(labels: Labels, terms: Terms) -> bool:
-    return all(any(matches(getattr(labels, label), value) for value in values) for label, values in terms)
+    """A name may hold a comma, too."""
+    return all(
+        any(matches(getattr(labels, label), value) for value in (*values, ",".join(values))) for label, values in terms
+    )
 
 
 def read_catalogue(place: Place, times: Times) -> Catalogue:
@@ -84,11 +88,17 @@ def read_catalogue(place: Place, times: Times) -> Catalogue:
         names = place.listed("captures", _dates(times))
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             read = list(pool.map(lambda name: _entry(place, name), names))
-    damaged = sum(each is None for each in read)
-    gaps = [Gap("captures", f"{damaged:,} of {len(read):,} captures of the archive are damaged")] if damaged else []
+    damaged = [name for name, each in zip(names, read, strict=True) if each is None]
+    gaps = [_damaged(damaged, len(read))] if damaged else []
     begin, end = bounds_of(times)
     inside = [each for each in read if each is not None and each.end >= begin and each.begin < end]
     return Catalogue(tuple(sorted(inside, key=lambda each: (each.labels.node, each.path))), tuple(gaps))
+
+
+def _damaged(names: Sequence[str], of: int) -> Gap:
+    which = f"{names[0]}{' and others' if len(names) > 1 else ''}"
+    many = f"{len(names):,} of {counted(of, 'capture')} of the archive {'is' if len(names) == 1 else 'are'} damaged"
+    return Gap("captures", f"{many}: {which}", SHIP_AGAIN)
 
 
 def bounds_of(times: Times) -> tuple[int, int]:
