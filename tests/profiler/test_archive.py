@@ -252,6 +252,25 @@ def test_a_damaged_file_is_a_gap_not_a_traceback(
         assert "unknown: 1" in told
 
 
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"schema": 7}', b"\xff" * 9000, b"[" * 4000])
+def test_a_damaged_marker_is_mended_as_it_is_told(
+    content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capture, labels = node_capture(seeds()[0], 0, 500, None)
+    ship(place_at(Where(str(tmp_path))), capture, "x", labels)
+    marker = tmp_path / MARKER
+    marker.write_bytes(content)
+    before = files_of(tmp_path)
+    assert run("fleet", "top", "--archive", str(tmp_path)) == 3
+    told = capsys.readouterr().err
+    with pytest.raises(ObservationError):
+        ship(place_at(Where(str(tmp_path))), capture, "x", labels, replace=True)
+    assert files_of(tmp_path) == before, "nobody knows what it is: it is left alone"
+    if b"schema" not in content:
+        marker.write_text(told.partition("put ")[2].partition(" into")[0])
+        assert run("fleet", "top", "--archive", str(tmp_path)) == 0
+
+
 @pytest.mark.parametrize(("table", "column"), [("captures", "title"), ("stacks", "function")])
 def test_a_small_file_that_becomes_a_large_one_is_not_read(
     table: str, column: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

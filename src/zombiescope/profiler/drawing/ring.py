@@ -118,7 +118,8 @@ def render_ring_text(
     others = f"{counted(other_rings, 'other ring')} in this folder"
     return [
         Text(
-            f"the ring covers {duration(found.seconds)}, {_moment(found.begin)} to {_moment(found.end)} UTC: "
+            f"the ring covers {duration(found.seconds)}, {_moment(found.begin)} to {_moment(found.end)} UTC"
+            f"{' by a clock that was set meanwhile' if found.jumps else ''}: "
             f"{counted(found.captures, 'capture')}, {found.kept} of them worth keeping, {_decimal(found.size_bytes)}",
             style="bold",
         ),
