@@ -51,8 +51,9 @@ def test_no_gap_is_left_unsaid_and_the_ring_stays_within_its_bounds(tmp_path: Pa
     assert noted.count("began") >= 1 + found.killed
     assert noted.count("full") >= found.filled
     assert noted.count("clock") >= found.jumped
-    assert found.reasons.count("the recorder was killed") == found.killed, found.reasons
-    assert sum(why.startswith("the disk was full") for why in found.reasons) == found.filled, found.reasons
+    assert len(found.reasons) == found.killed + found.filled, "each had left a hole"
+    for why in ("the recorder was killed", "the disk was full"):
+        assert any(why in said for said in found.reasons), found.reasons
     rates = ring["rate_hz"]
     assert max(rates) == soak.RATE_HZ
     assert 5 <= rates[-1] < soak.RATE_HZ, "it costs more than it may, whatever the machine: it takes fewer samples"
