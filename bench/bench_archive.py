@@ -145,7 +145,12 @@ def questions(place: Path, planted: str, nodes: int, samples: int) -> dict[str, 
     first = find.said["moments"][0]
     told("fleet find, a quarter of it", find, f"{first['node']} core {first['core']} {first['begin'][:19]}")
     peer = spent([sys.executable, str(ROOT / "bench/profile/pprof_folder.py"), str(place / "pprof"), SICK, others])
-    told("pprof files in a folder, the diff", peer, (peer.said["found"] or ["nothing"])[0])
+    names = peer.said["found"]
+    told(
+        "pprof files in a folder, the diff",
+        peer,
+        f"{planted}, as {names.index(planted) + 1} of {len(names)}" if planted in names else f"{len(names)} others",
+    )
     print(
         f"{'':<44} {peer.seconds / found.seconds:6.2f} times as long as the archive, {peer.cpu_seconds / found.cpu_seconds:.2f} "
         "times the CPU time; they hold no times: no moments, no --since"
