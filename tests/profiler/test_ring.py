@@ -32,7 +32,15 @@ EVER = Bounds(10**9, 1e12)
 
 
 def put(
-    folder: Path, name: str, mark: str, at: int, serial: int = 0, boot: str = "", *, begin: float | None = None
+    folder: Path,
+    name: str,
+    mark: str,
+    at: int,
+    serial: int = 0,
+    boot: str = "",
+    *,
+    begin: float | None = None,
+    lost: int = 0,
 ) -> int:
     """`begin`: seconds on the steady clock of that boot; written at `at` by the wall."""
     capture = CAPTURE
@@ -41,7 +49,7 @@ def put(
         capture = replace(capture, time=moved.astype(CAPTURE.time.dtype))
         clock = Clock(round(at * 1e9), int(capture.time[0]))
         capture = replace(capture, about=capture.about._replace(clock=clock))
-    capture = replace(capture, about=capture.about._replace(ring=mark, serial=serial, boot=boot))
+    capture = replace(capture, about=capture.about._replace(ring=mark, serial=serial, boot=boot, lost=lost))
     path = store.save(os.fsencode(folder), name.encode(), encode(capture))
     os.utime(path, (at, at))
     return os.path.getsize(path)
@@ -194,6 +202,14 @@ def test_a_hole_has_its_reason(tmp_path: Path, journal: Journal, said: list[tupl
     (hole,) = cover(held(folder), read_notes(folder)).holes
     assert hole.why == why
     assert hole.seconds == pytest.approx(20 - LONG, abs=0.01)
+
+
+def test_a_hole_that_a_busy_machine_made_is_told_as_one(tmp_path: Path) -> None:
+    """The buffers of the cores were full before the recorder came to read them: the kernel counts what it could not put there."""
+    put(tmp_path, "one", "ring", int(WALL), 1, "boot", begin=100.0)
+    put(tmp_path, "two", "ring", int(WALL) + 20, 2, "boot", begin=120.0, lost=3012)
+    (hole,) = cover(held(os.fsencode(tmp_path)), []).holes
+    assert hole.why == "the machine gave the recorder no time: 3,012 samples lost"
 
 
 def test_what_a_longer_time_needs_is_told_and_what_the_age_leaves_of_it(

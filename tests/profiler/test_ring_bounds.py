@@ -245,6 +245,27 @@ def test_our_own_sampler_ends_a_segment_at_the_first_look_that_finds_it_full(tmp
     sources.drop(path)
 
 
+def test_a_head_that_fills_a_segment_leaves_room_for_samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine of many processes: what is told of them alone may be more than a segment of a small ring may have."""
+    monkeypatch.setattr(sources, "head", lambda _: [bytes(300_000)])
+    source = sources.OwnSource(cast("Sampler", Full()), most_bytes=200_000)
+    path = source.segment(bytes(tmp_path), lambda written: written >= 200_000, lambda: True)
+    assert os.path.getsize(path) == 300_000 + (1 << 20), "one look, not none: a segment without samples is not stored"
+    sources.drop(path)
+
+
+def test_the_next_segment_may_be_larger_than_one_that_held_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = Bursts(tmp_path, [0])
+    recording = run(source, monkeypatch, 1 << 30)
+    empty = tmp_path / "20270101T000000Z.recording"
+    empty.write_bytes(small_capture().pipe()[:100] + bytes(4 << 20))
+    assert recording._stored(bytes(empty), b"20270101T000000Z") == []
+    assert recording._segment_bytes() >= 8 << 20, "twice what that one took"
+    assert "dropped" in notes(tmp_path)
+
+
 def test_perf_cannot_write_more_than_its_segment_may_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However long nobody comes to end it."""
     program = tmp_path / "bin/perf"

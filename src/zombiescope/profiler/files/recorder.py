@@ -175,6 +175,7 @@ class Recording:
         except ZombiescopeError as error:
             self.dropped(path, error.why)
             self.note("dropped", error.why)
+            self._expect(size_of(path))
             drop(path)
             return []
         capture, size = self._marked(capture, was_left=always), size_of(path)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from zombiescope.facts.names import shown
+from zombiescope.facts.names import counted, shown
 from zombiescope.host.safe_open import open_regular
 from zombiescope.host.whole_file import write_whole
 from zombiescope.profiler.files.beside import read_beside, read_bounded, summary_path
@@ -260,7 +260,9 @@ def _why(before: Held, after: Held, notes: Sequence[Note], *, same_boot: bool) -
         return "the machine was restarted" if before.span.boot and after.span.boot else "which boot it was is not known"
     here = _meanwhile(before, after, notes)
     ends = [words for what, words in _ENDS if any(one.what == what for one in here)]
-    return [*_told(_PAUSES, here), *ends, "not known: the recorder wrote nothing about it"][0]
+    lost = max(before.span.lost, after.span.lost)
+    busy = [f"the machine gave the recorder no time: {counted(lost, 'sample')} lost"] if lost else []
+    return [*_told(_PAUSES, here), *ends, *busy, "not known: the recorder wrote nothing about it"][0]
 
 
 def _told(kinds: Sequence[tuple[str, str]], notes: Sequence[Note]) -> list[str]:

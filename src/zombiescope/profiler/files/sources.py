@@ -211,7 +211,8 @@ class OwnSource:
     why: str = ""
     name: str = OWN
     most_bytes: int = 0
-    """Once a segment has so many, the rest waits in the rings for the next one; 0: there is no such size."""
+    """Once a segment has so many, the rest waits in the rings for the next one; 0: there is no such size. What its head takes,
+    of a machine with many processes, is no reason to take no sample."""
 
     def begin(self, folder: bytes) -> None:
         """The rings are open already."""
@@ -227,7 +228,7 @@ class OwnSource:
             while not over:
                 # Looked at before the rings are: what came until the end is in the file, however long its head took.
                 over = is_over(written)
-                if over and self.most_bytes and written >= self.most_bytes:
+                if over and self.most_bytes and written >= max(self.most_bytes, len(begin) + 1):
                     break
                 time.sleep(0 if over else _LOOK_SECONDS)
                 content = b"".join(self.sampler.drain())

@@ -41,6 +41,8 @@ class Span(NamedTuple):
     last_ns: int | None = None
     lead_ns: int = 0
     """The wall clock before the steady one: by two captures of one boot a clock that was set is seen."""
+    lost: int = 0
+    """Samples that the recorder could not take."""
 
 
 def read_heading(buffer: memoryview) -> tuple[dict[str, Any], int]:
@@ -91,7 +93,8 @@ def read_span(buffer: bytes | memoryview) -> Span:
     offset, first = int(clock["wall_ns"]) - int(clock["sample_ns"]), int(time["first"])
     last = last if isinstance(last, int) else None
     end = None if last is None else (offset + last) / 1e9
-    return Span((offset + first) / 1e9, end, rows, ring, serial, boot, first, last, offset)
+    lost = int(about.get("lost", 0))
+    return Span((offset + first) / 1e9, end, rows, ring, serial, boot, first, last, offset, lost)
 
 
 def span_of_file(file: IO[bytes]) -> Span:
