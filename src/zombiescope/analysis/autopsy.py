@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every zombie with its maker and what would free it, the totals, and whether the independent counts agree."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType

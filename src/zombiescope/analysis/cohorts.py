@@ -7,8 +7,6 @@ A set of nodes is one whole number, a bit per node: intersections and counts of 
 `LEAST_RATIO`, and stays so when the causes found before it are held still. Whatever is worse and no cause is explained by one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple

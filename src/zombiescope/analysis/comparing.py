@@ -3,8 +3,6 @@
 tries (Fisher, exact), and for time that comes in bursts (blocks of time, permuted). The generator is passed in, seeded, so that the
 same numbers give the same answer."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence

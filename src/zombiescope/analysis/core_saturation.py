@@ -9,8 +9,6 @@ their kernel time, above what the core had before, reaches of the level inside. 
 without time for anything else, is none. Cores that do nothing of the kind cost a subtraction each.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections import Counter

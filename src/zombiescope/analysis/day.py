@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The last day in few numbers, for small pictures: the stock, the saturated seconds and the resets in each of 120 stretches."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -26,7 +24,7 @@ class DayLine(NamedTuple):
     def end(self) -> float:
         return self.begin + SECONDS
 
-    def scaled(self, factor: float) -> DayLine:
+    def scaled(self, factor: float) -> "DayLine":
         return DayLine(self.begin, _times(self.low, factor), _times(self.high, factor))
 
 

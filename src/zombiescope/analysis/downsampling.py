@@ -2,8 +2,6 @@
 """Long series in as many stretches as a picture has room for: of each the lowest and the highest value: no peak is lost.
 Counters become what they grew by per second. A stretch of which nothing is known is None, never zero."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 

@@ -3,8 +3,6 @@
 `what` and perhaps `ok`; the journal as `journalctl -o json` or `-o export` writes it; lines of Ray's logs. Or as a whole: an answer
 of Ray's dashboard, a list of a cluster's events or pods."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

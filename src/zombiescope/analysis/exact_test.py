@@ -6,8 +6,6 @@ Whitney's rank sum test, exact for few nodes; Hodges and Lehmann's shift with th
 random: the same numbers give the same answer.
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence

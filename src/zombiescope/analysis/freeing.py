@@ -5,8 +5,6 @@ This is the decision kernel developers sketched in 2023, from user space: clean 
 are left to reclaim or to their mapper, shared memory goes with its file or its holder, swap is walked apart.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 

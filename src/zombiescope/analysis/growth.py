@@ -2,8 +2,6 @@
 """Whether zombies grow, by how much, since when, whose they are, and when a mark will be reached; and the re-onset clock: how long
 after each boot the mark was reached before. Numbers only; `diagnosis/rules/zombie_growth.py` judges them."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple

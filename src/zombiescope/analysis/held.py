@@ -2,8 +2,6 @@
 """What holds zombies, where their pages do not tell: the task, namespace or socket found to hold one, and shared and private memory
 of lists that were too long to follow, told apart by what memory.stat counts below their parent."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 

@@ -7,8 +7,6 @@ Data, not code: TOML shipped with the package, extended or overridden by a user'
 a table by evidence: `{config = [...], credentials = [...]}`.
 """
 
-from __future__ import annotations
-
 import fnmatch
 import re
 import tomllib
@@ -142,7 +140,7 @@ class KnowledgeBase:
         said += [condition for role in self.roles.values() for condition in (*role.signs, *role.unless)]
         return frozenset(path_of(condition) for condition in said if _kind_of(condition) in kinds)
 
-    def extended(self, other: KnowledgeBase) -> KnowledgeBase:
+    def extended(self, other: "KnowledgeBase") -> "KnowledgeBase":
         """With a user's entries: the same id replaces, a new one comes first."""
         replaced = {agent.id for agent in other.agents}
         kept = tuple(agent for agent in self.agents if agent.id not in replaced)
@@ -151,7 +149,7 @@ class KnowledgeBase:
         declared = (*other.declared, *self.declared)
         return replace(self, agents=theirs + kept, roles={**self.roles, **other.roles}, allow=allow, declared=declared)
 
-    def with_needs(self, declared: tuple[DeclaredNeed, ...]) -> KnowledgeBase:
+    def with_needs(self, declared: tuple[DeclaredNeed, ...]) -> "KnowledgeBase":
         return replace(self, declared=(*declared, *self.declared))
 
 

@@ -4,8 +4,6 @@
 Makers are named as an autopsy names them. `label_of` is what may stand in a metric: ids of pods and people are folded.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable, Mapping
 from itertools import islice

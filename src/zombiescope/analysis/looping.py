@@ -5,8 +5,6 @@ A count alone says little: it is kept for the life of a unit or a pod, and three
 is how far it moved within the last hour, or that the next restart is waited for.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable, Mapping
 

@@ -5,8 +5,6 @@ path itself with its ids folded. Patterns of every driver of systemd, Kubernetes
 `maker_of(b"/system.slice/ecs.service") == "unit:ecs.service"`; the first rule that knows the path names it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType

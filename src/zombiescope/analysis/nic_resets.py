@@ -5,8 +5,6 @@ Lines of one card belong together while they follow each other closely; the line
 (a few late completions) are no reset.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from zombiescope.facts.kernel_log import LogEvent, LogEventKind, NicReset, NicStep, ResetReason

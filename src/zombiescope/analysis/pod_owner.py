@@ -7,8 +7,6 @@ of its template, which is a number of at most ten digits written in ten characte
 a uid and the node's name at its end.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Looks at reclaim, stalls and throttling turned into what happened between them. A counter that ran backwards says nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from zombiescope.facts.gap import Gap

@@ -4,8 +4,6 @@
 Only clean unmapped page cache is taken. Shared memory, swap, sockets and processes are somebody's, and are said, not touched.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum

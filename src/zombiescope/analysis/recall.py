@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a history adds up to: each series in short, when nobody watched, growth in the present boot, and the re-onset clock."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple

@@ -2,8 +2,6 @@
 """Did it get better? Each number of before and after as a rate with its uncertainty, never raw seconds of unlike windows. What
 comes in bursts is compared by blocks of time, so that a spike every few minutes is part of the baseline."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A snapshot in numbers: the population, what lies below which live parent, and what it costs. No judgement."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -166,7 +164,7 @@ class ReclaimPass(NamedTuple):
     """None: by the agent, at that time."""
 
 
-def derive_reclaim_pass(seen: ReclaimSeen | Gap, at: float) -> ReclaimPass | Gap:
+def derive_reclaim_pass(seen: "ReclaimSeen | Gap", at: float) -> ReclaimPass | Gap:
     """A window in which nobody reclaimed has no pass to tell of: not known, and not zero."""
     if isinstance(seen, Gap):
         return seen.about(RECLAIM_FACT)

@@ -5,8 +5,6 @@ for all; and the wait that one packet in a thousand would have had.
 Long waits are known one by one. Of the short ones the number is known, and how they are spread from those that were stamped.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -137,10 +135,10 @@ class Spread(NamedTuple):
     seconds: float
 
     @classmethod
-    def empty(cls, bounds: Sequence[int]) -> Spread:
+    def empty(cls, bounds: Sequence[int]) -> "Spread":
         return cls((0.0,) * len(bounds), 0.0, 0.0)
 
-    def plus(self, other: Spread) -> Spread:
+    def plus(self, other: "Spread") -> "Spread":
         pairs = zip(self.at_most, other.at_most, strict=True)
         return Spread(tuple(a + b for a, b in pairs), self.all + other.all, self.seconds + other.seconds)
 

@@ -5,8 +5,6 @@ The slope is Theil and Sen's: the median of the slopes of all pairs, with the ra
 few wild values or noise around a level do not move it. A gate, for which one step is growth too, takes least squares.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from itertools import pairwise

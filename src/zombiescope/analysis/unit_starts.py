@@ -7,8 +7,6 @@ a delay apart, so the limit trips only if `burst` delays fit into the interval. 
 default of 5 starts in 10 s they do not: the ECS agent's unit is restarted 8,640 times a day and nobody is told.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence

@@ -6,8 +6,6 @@ Delays are those of the starters themselves: Docker doubles from 100 ms to a min
 does not wait. supervisord starts its programs inside its own cgroup: they loop, and leave none.
 """
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

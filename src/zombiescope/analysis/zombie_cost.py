@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What zombies cost here, by behaviour: does reading statistics pay for them, or does reclaim? And who reads the statistics."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum, StrEnum
 from typing import NamedTuple

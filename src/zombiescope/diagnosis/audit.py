@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The audit: each service judged with its evidence. Can it loop for ever, does it make cgroups, is it needed?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum

@@ -3,8 +3,6 @@
 boots. Absent only where it is known what starts, and nothing that may loop is left without a verdict. And what changed since an
 audit that somebody accepted: services that start now, no longer, or in another way."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@
 Each finding declares its candidates in the order in which they are believed; what holds most zombies comes first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from zombiescope.analysis.maker import maker_said

@@ -6,8 +6,6 @@ Pressure is a stock above its limits, or its measured harm; growth alone is not,
 the other answer has held without a break.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
@@ -62,7 +60,7 @@ class Diagnosis(NamedTuple):
     chains: tuple[tuple[str, ...], ...] = ()
     """From what hurts to its root, the worst first."""
     first_remedy: str = ""
-    useless: tuple[UselessAdvice, ...] = ()
+    useless: "tuple[UselessAdvice, ...]" = ()
 
     def finding(self, wanted: str) -> Finding:
         return next(finding for finding in self.findings if finding.id == wanted)

@@ -2,8 +2,6 @@
 """A finding: what is judged, the verdict, and the evidence with its source and time. And its declaration: all that is said of it
 whatever the verdict, in one place, next to its judge in `rules/`."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import NamedTuple
 

@@ -3,8 +3,6 @@
 sentence that says what the sick ones share.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@
 What could not be looked at is UNKNOWN, never OK. A waiver needs a reason and an end; after the end it excuses nothing.
 """
 
-from __future__ import annotations
-
 import fnmatch
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

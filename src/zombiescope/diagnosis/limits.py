@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The limits of the gate: defaults, then a file, then the environment, then flags. Each value knows where it came from."""
 
-from __future__ import annotations
-
 import difflib
 import tomllib
 from collections.abc import Mapping

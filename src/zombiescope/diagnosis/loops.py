@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Services that loop, beside what they left: who leaves more comes first, whoever shouts louder."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -109,7 +107,7 @@ def judge_loops(
     return declared.unknown(f"{children}; whether they leave anything is not known", evidence)
 
 
-def audit_suspects(audit: Audit, kinds: frozenset[str]) -> list[Suspect]:
+def audit_suspects(audit: "Audit", kinds: frozenset[str]) -> list[Suspect]:
     """What an audit saw to loop, each with what its unit left as far as that was counted."""
     units = {unit.name: unit for unit in audit.units}
     found = []
@@ -123,7 +121,7 @@ def audit_suspects(audit: Audit, kinds: frozenset[str]) -> list[Suspect]:
     return sorted(found, key=_worst_first)
 
 
-def judge_audit_loops(declared: Declaration, audit: Audit, at: float, thresholds: Thresholds) -> Finding | None:
+def judge_audit_loops(declared: Declaration, audit: "Audit", at: float, thresholds: Thresholds) -> Finding | None:
     suspects = audit_suspects(audit, declared.loops)
     evidence = tuple(item for each in suspects for item in _of_loop(each.loop, each.name, at))
     return judge_loops(declared, suspects, evidence, thresholds, AUDITED_CHURN)

@@ -2,8 +2,6 @@
 """Did it hold? Judged by what the plan was about: its zombies and its makers' restarts. Of the other numbers those that go on or
 got worse are named beside the verdict, and do not decide it: the host does other things meanwhile."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What reclaim spends its time on, for the rules that must agree about it: a walk over zombies, want of memory, or undecided."""
 
-from __future__ import annotations
-
 from zombiescope.analysis.scan import ParentShare
 from zombiescope.analysis.zombie_cost import Below, ReclaimWork, Walking, derive_works
 from zombiescope.diagnosis.case import Case

@@ -3,8 +3,6 @@
 And who makes them now, as far as one window tells: by events, by the births of the zombies that a walk found, else by the count
 alone. Also without a walk: then births, deaths and restarts are all there is, and it is said how sure that is."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -138,7 +136,7 @@ def _alone_lately(case: Case) -> tuple[str, int] | None:
     return (found[0].maker, found[0].zombies) if is_one else None
 
 
-def has_lived(case: Case, loop: ServiceLoop) -> bool:
+def has_lived(case: Case, loop: "ServiceLoop") -> bool:
     """It was restarted about as often as there are zombies: not half as often, nor so often that most of its dead must be gone."""
     population = case.last.scan.population
     if isinstance(population, Gap):

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every number that a judgement compares with, and the severity it gives."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from enum import StrEnum
 from math import ceil

@@ -4,8 +4,6 @@
 Of a container, only evidence about the node and its own variables counts: its configuration is inside it, not on the node.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the agent knows at one moment: the latest of every fact, or its gap. Immutable: the next moment is another one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple

@@ -4,8 +4,6 @@
 Every series is described in `facts/history.py`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple

@@ -5,8 +5,6 @@ Cgroup, unit and file names are bytes. Shown: printable UTF-8 as it is, every ot
 `shown(b"a\nb\\c\xff") == r"a\x0ab\\c\xff"`, and `unshown` gives the bytes back.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

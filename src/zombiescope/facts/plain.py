@@ -6,8 +6,6 @@ declared type does not allow raises ValueError, whoever wrote it. A record that 
 What an experiment told (`Host.experiment`) is kept with the names of the outermost record's fields, or as a gap.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from functools import cache

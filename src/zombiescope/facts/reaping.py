@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a reaper may spend, what it asks for, and what came of it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple

@@ -5,8 +5,6 @@ second apart, and what happened between them; and who reads every cgroup's stati
 Reclaim and throttling are different mechanisms: the quota of a cgroup throttles it whatever memory does. Shown side by side.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType

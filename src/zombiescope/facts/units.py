@@ -2,8 +2,6 @@
 """Services of a host or an image: unit files with their drop-ins, links and enablement, time spans as they write them, live state
 where there is one, and what else is declared to start by itself: containers, pods, jobs of cron, programs of a supervisor."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator, Mapping

@@ -6,8 +6,6 @@ A zombie goes when each of its pins is removed by some lever. Where one pin need
 files need no lever of their own.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

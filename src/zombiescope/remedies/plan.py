@@ -4,8 +4,6 @@
 A change is one of a handful of primitives; `execution` knows how each is done. Recipes multiply, primitives do not.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from enum import StrEnum

@@ -5,8 +5,6 @@ A handful of zombies on a healthy host is ordinary: freeing them is planned only
 looping unit made them, or where somebody asked for exactly these (`every_zombie`).
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Iterator

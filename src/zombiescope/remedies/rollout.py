@@ -5,8 +5,6 @@ Every wave waits for the proof of the one before. What is done on a node is deci
 where and in which order, for somebody else to carry out: nothing here acts over the network.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

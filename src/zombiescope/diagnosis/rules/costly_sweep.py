@@ -2,8 +2,6 @@
 """Reading every cgroup's statistics takes long: kernels up to 5.8 walk the dead for it, and whoever reads holds a core. Judged by
 the time it took here, never by the release."""
 
-from __future__ import annotations
-
 from zombiescope.analysis.zombie_cost import derive_payer, derive_sweep_cost
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plainly too much to compute: every core busy with programs of users. No kernel disease, and no cgroup to blame."""
 
-from __future__ import annotations
-
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
 from zombiescope.diagnosis.thresholds import Severity

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cgroups that ran out of their CPU quota: they wait by their own limit (cpu.max, cfs_quota), whatever zombies and reclaim do."""
 
-from __future__ import annotations
-
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
 from zombiescope.diagnosis.thresholds import Severity

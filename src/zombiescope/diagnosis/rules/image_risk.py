@@ -2,8 +2,6 @@
 """The image this host was made from starts an agent that nothing needs and that may be restarted for ever: the next host has it
 too. Of a host only what the vendor put there counts; `audit --image` looks into an image itself."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from zombiescope.diagnosis.case import Case
@@ -61,7 +59,7 @@ def judge(case: Case) -> Finding:
     )
 
 
-def judge_audit(audit: Audit, at: float) -> Finding | None:
+def judge_audit(audit: "Audit", at: float) -> Finding | None:
     """None where there is none, as far as could be judged."""
     told = [f"{unit.name}: {told_risk(unit.loop_why, unit.policy.restarts_per_day)}" for unit in audit.risks]
     told += [f"{one.name}: {one.lives.why}" for one in audit.workload_risks]

@@ -2,8 +2,6 @@
 """Plainly too little memory: tasks stall or reclaim runs, and a walk over zombies is ruled out. Needs other remedies than zombies
 do: memory, a larger limit, or a smaller job. Where a walk cannot be ruled out, both causes stand."""
 
-from __future__ import annotations
-
 from zombiescope.analysis.scan import Population
 from zombiescope.analysis.zombie_cost import ReclaimWork, Walking
 from zombiescope.diagnosis.case import Case

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A network card that was reset: by the kernel's own words, and by what the drivers count. Says why, which queue, which core."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from zombiescope.analysis.nic_resets import derive_resets

@@ -2,8 +2,6 @@
 """The kernel ran out of memory and killed, and each time wrote pages of report: on a slow console that alone holds a core for
 seconds. Another reason for a stalled core than zombies."""
 
-from __future__ import annotations
-
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
 from zombiescope.diagnosis.thresholds import Severity

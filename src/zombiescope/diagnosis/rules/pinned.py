@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What holds zombies: a finding for each sort of hold, all judged alike, by how many it holds and who made those."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import NamedTuple
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A real-time task that does not let go of its core: everything else there waits, softirqs in their thread included."""
 
-from __future__ import annotations
-
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
 from zombiescope.diagnosis.thresholds import Severity

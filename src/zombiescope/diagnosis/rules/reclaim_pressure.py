@@ -2,8 +2,6 @@
 """Looking for memory takes a good part of a core, or tasks stall because it is short. What drives it is for other rules to say: a
 full machine, a limit, or a walk over zombies."""
 
-from __future__ import annotations
-
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
 from zombiescope.diagnosis.thresholds import Severity

@@ -2,8 +2,6 @@
 """One core without time but for the kernel, for seconds: what the average over all cores hides. A window that saw none says how
 long it was; one that could not look says why."""
 
-from __future__ import annotations
-
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
 from zombiescope.diagnosis.thresholds import Severity

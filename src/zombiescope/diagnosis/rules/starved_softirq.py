@@ -3,8 +3,6 @@
 suspicion, for kernels since 6.5 run softirqs at the end of an interrupt while ksoftirqd still stands in line behind busy programs:
 it takes packets dropped meanwhile to call it starvation."""
 
-from __future__ import annotations
-
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
 from zombiescope.diagnosis.thresholds import Severity

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Directories that were never removed: live, empty memory cgroups by the thousand. Another disease than zombies."""
 
-from __future__ import annotations
-
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
 from zombiescope.diagnosis.thresholds import Severity

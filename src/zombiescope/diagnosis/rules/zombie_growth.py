@@ -3,8 +3,6 @@
 its range. Judged by maker, so that a leak is seen below the noise of everybody else. A window too short to tell a wave from a leak
 says so, and is a warning at most."""
 
-from __future__ import annotations
-
 from zombiescope.analysis.growth import Growth, Trend
 from zombiescope.analysis.maker import maker_said
 from zombiescope.diagnosis.case import Case

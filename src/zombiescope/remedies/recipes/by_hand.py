@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Done by hand: what no lever of ours removes goes with its process, with a reboot, or with another kernel. Printed, never done."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 

@@ -3,8 +3,6 @@
 vendor's reaper; by reclaim below a live parent; and as the last resort all over the host. Files that were dirty at death, and pages
 in swap: on their way to a disk, or back."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion

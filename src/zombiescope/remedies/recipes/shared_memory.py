@@ -2,8 +2,6 @@
 """Files in memory and SysV segments hold zombies: what nobody uses is rewritten, deleted or removed, each with consent of its own;
 what a live program uses is left to people."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 

@@ -3,8 +3,6 @@
 it, a pod, a session, a unit of a recording. Until it is stopped what is freed comes back. Printed, never done: nobody here knows
 what it is for. Where a maker stands for many, what must be found out is said instead: a pattern is nothing to stop."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from shlex import quote
 from typing import NamedTuple

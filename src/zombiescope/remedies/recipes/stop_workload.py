@@ -3,8 +3,6 @@
 Docker restarts. Scaled down, suspended, or put back to what ran before; what goes with its pods is foretold. Printed, never done:
 a cluster is changed by its people."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from shlex import quote
 

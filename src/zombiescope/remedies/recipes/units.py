@@ -2,8 +2,6 @@
 """Units of systemd: one that loops is stopped or slowed down, one that nothing needs is kept from starting, here or in the image,
 and one that is needed gets a slice of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from zombiescope.analysis.maker import unit_maker
