@@ -47,9 +47,6 @@ class Histogram(NamedTuple):
 
     buckets: tuple[int, ...] = ()
 
-    def median_seconds(self) -> float | None:
-        return self.quantile_seconds(0.5)
-
     def quantile_seconds(self, share: float) -> float | None:
         """The upper end of the bucket in which it lies."""
         wanted, seen = share * sum(self.buckets), 0

@@ -2,17 +2,12 @@
 """What a reaper may spend, what it asks for, and what came of it."""
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import NamedTuple
 
 from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.remedies import Remedy
 from zombiescope.facts.zombies import HeldBy
-
-_NONE: Mapping[str, tuple[bytes, ...]] = MappingProxyType({})
-_NO_SEGMENTS: Mapping[int, int] = MappingProxyType({})
-_NOT_IN_USE: Mapping[bytes, HeldBy] = MappingProxyType({})
 
 
 class SwapArea(NamedTuple):
@@ -36,11 +31,11 @@ class Levers(NamedTuple):
     """This kernel gives a dead cgroup's pages to its parent: no page keeps a zombie."""
     has_systemd: bool = False
     """systemd runs this machine and can be asked."""
-    enabling_links: Mapping[str, tuple[bytes, ...]] = _NONE
+    enabling_links: Mapping[str, tuple[bytes, ...]] = {}
     """By unit: the links below /etc that start it or give it another name."""
-    segments: Mapping[int, int] = _NO_SEGMENTS
+    segments: Mapping[int, int] = {}
     """SysV segments by id, with the number of processes attached."""
-    files_in_use: Mapping[bytes, HeldBy] = _NOT_IN_USE
+    files_in_use: Mapping[bytes, HeldBy] = {}
     """Files in memory that a live process has open or mapped, by path, with the process."""
     gaps: tuple[Gap, ...] = ()
 
