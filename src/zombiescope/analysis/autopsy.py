@@ -3,7 +3,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 from typing import NamedTuple
 
 from zombiescope.analysis.freeing import (
@@ -25,7 +24,6 @@ from zombiescope.facts.pods import POD_PREFIX, PREFIX, KnownPods
 from zombiescope.facts.remedies import Remedy
 from zombiescope.facts.zombies import Pages, Pin, PinKind, Tier, Walk, Zombie
 
-NOTHING: Mapping[tuple[Remedy, ...], int] = MappingProxyType({})
 NOBODY = KnownPods()
 
 
@@ -71,7 +69,7 @@ class Totals(NamedTuple):
     freed_by: Mapping[Remedy, int]
     useless: tuple[Useless, ...] = ()
     """What does not free them, or makes it worse."""
-    freed_together: Mapping[tuple[Remedy, ...], int] = NOTHING
+    freed_together: Mapping[tuple[Remedy, ...], int] = {}
     """Zombies that no single action frees, by the actions it takes; none of them is in `freed_by`."""
 
 
@@ -242,12 +240,11 @@ def _shape(body: Body) -> tuple[str, Pages, int, tuple[PinKind, ...], tuple[froz
         pin = pins[0]
         state = state_of(pins) if pin.kind is PinKind.PAGE_CACHE else AT_REST
         return maker, zombie.pages, zombie.unsplit_pages, (pin.kind,), needs_of(pin), state
-    kinds = tuple([pin.kind for pin in zombie.pins])
     return (
         maker,
         zombie.pages,
         zombie.unsplit_pages,
-        kinds,
+        tuple([pin.kind for pin in zombie.pins]),
         tuple([actions for pin in pins for actions in needs_of(pin)]),
         state_of(zombie.pins),
     )
@@ -301,8 +298,7 @@ def _by_parent(walk: Walk, residuals: Residuals | None, page_bytes: int) -> tupl
 
 
 def _residual_pages(residuals: Residuals, page_bytes: int) -> int:
-    total = sum(use.file + use.shmem + use.anon for use in residuals.by_parent.values())
-    return total // page_bytes
+    return sum(use.file + use.shmem + use.anon for use in residuals.by_parent.values()) // page_bytes
 
 
 def _why_pages(walked: int, residual: int) -> str:

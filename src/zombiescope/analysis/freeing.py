@@ -182,7 +182,6 @@ class CacheState(NamedTuple):
 
 AT_REST = CacheState(mapped=False, dirty=False)
 _SHARED = frozenset({PinKind.TMPFS, PinKind.MEMFD, PinKind.SHARED_ANON, PinKind.SYSV_SHM})
-_PRIVATE = frozenset({PinKind.ANON, PinKind.UNEVICTABLE})
 _PAGELESS = frozenset({PinKind.WRITEBACK, PinKind.SOCKET, PinKind.TASK, PinKind.NAMESPACE})
 _WORSE = (
     "worse: without swap it frees nothing, with swap it fills the swap, and what is paged out before its cgroup dies makes "
@@ -191,7 +190,7 @@ _WORSE = (
 _BY_KIND = (
     ("drop_caches", _SHARED, "shared memory is no cache: it goes with its file, its segment or its holder"),
     ("reclaim_parent", _SHARED, _WORSE),
-    ("drop_caches", _PRIVATE, "memory of a process is no cache"),
+    ("drop_caches", frozenset({PinKind.ANON, PinKind.UNEVICTABLE}), "memory of a process is no cache"),
     ("drop_caches", frozenset({PinKind.SWAP}), "what is in swap is no cache"),
     ("reclaim_parent", frozenset({PinKind.SWAP}), "worse: it is in swap already, and paging out more makes more of these"),
     ("drop_caches", _PAGELESS, "no page holds them"),
