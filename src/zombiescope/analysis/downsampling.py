@@ -60,9 +60,7 @@ class Buckets:
     def thin(self, name: str) -> Thin | None:
         if name in self._counters:
             return self._thin_counter(name)
-        if name not in self._low:
-            return None
-        return Thin(self._low[name], self._high[name])
+        return Thin(self._low[name], self._high[name]) if name in self._low else None
 
     def _runs(self, times: Sequence[float]) -> list[tuple[int, int, int]]:
         """Samples that fall into one stretch, as a range, and which stretch."""
@@ -82,7 +80,6 @@ class Buckets:
     def _take_runs(
         self, name: str, runs: list[tuple[int, int, int]], lows: Sequence[float | None], highs: Sequence[float | None]
     ) -> None:
-        least, most = self._lists(name)
         is_whole = None not in lows
         for bucket, start, end in runs:
             low, high = lows[start:end], highs[start:end]
@@ -91,11 +88,7 @@ class Buckets:
                 high = [value for value in high if value is not None]
                 if not low:
                     continue
-            lowest, highest = min(low), max(high)  # type: ignore[type-var]
-            before = least[bucket]
-            least[bucket] = lowest if before is None or lowest < before else before  # type: ignore[operator]
-            before = most[bucket]
-            most[bucket] = highest if before is None or highest > before else before  # type: ignore[operator]
+            self._take_one(name, bucket, min(low), max(high))  # type: ignore[arg-type, type-var]
 
     def _take_one(self, name: str, bucket: int, lowest: float, highest: float) -> None:
         least, most = self._lists(name)

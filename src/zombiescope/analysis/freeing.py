@@ -137,12 +137,7 @@ def _target(action: Remedy, pin: Pin, parent: bytes) -> str:
         case Remedy.DROP_FILE | Remedy.DELETE_FILE if pin.path is not None:
             return shown(pin.path)  # whoever has it open as well
         case _:
-            return (pin.holder.said if pin.holder else _name(pin)) or f"the holder of its {pin.kind} memory"
-
-
-def _name(pin: Pin) -> str | None:
-    name = pin.path if pin.path is not None else pin.path_in_fs
-    return None if name is None else shown(name)
+            return (pin.holder.said if pin.holder else shown(pin.name or b"")) or f"the holder of its {pin.kind} memory"
 
 
 def _together(choices: list[set[tuple[Remedy, str]]]) -> tuple[Aimed, ...]:

@@ -275,10 +275,9 @@ def _tables(data: Mapping[str, object], name: str, source: str) -> list[Mapping[
 def _agent(entry: Mapping[str, object], source: str) -> KnownAgent:
     name = _text(entry, "id", source)
     if set(entry) - _KEYS:
-        wrong = min(set(entry) - _KEYS)
         raise UsageError(
             f"cannot use {source}",
-            f"agent {name!r} has the unknown key {wrong!r}",
+            f"agent {name!r} has the unknown key {min(set(entry) - _KEYS)!r}",
             "known: " + ", ".join(sorted(_KEYS)),
         )
     otherwise = str(entry.get("otherwise", "unknown"))
@@ -335,8 +334,8 @@ def _conditions(entry: Mapping[str, object], key: str, source: str) -> tuple[str
     said = entry.get(key)
     if isinstance(said, dict):
         if set(said) - set(EVIDENCE):
-            wrong = min(set(said) - set(EVIDENCE))
-            raise UsageError(f"cannot use {source}", f"{wrong!r} is no kind of evidence", ", ".join(EVIDENCE))
+            wrong = f"{min(set(said) - set(EVIDENCE))!r} is no kind of evidence"
+            raise UsageError(f"cannot use {source}", wrong, ", ".join(EVIDENCE))
         words = tuple(word for kind in said for word in _words(said, kind, source))
     else:
         words = _words(entry, key, source)

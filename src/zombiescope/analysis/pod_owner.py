@@ -32,8 +32,6 @@ VERSION = 1
 """Of what is kept; before it was stated, it was this one too."""
 MOST_PODS = 2048
 MOST_CONTAINERS = 2048
-_ID_SHOWN = 12
-_LONGEST_NAME = 1024
 
 
 class PodBook:
@@ -56,7 +54,9 @@ class PodBook:
         renamed: dict[str, str] = {}
         for pod in pods:
             known = self._pods.pop(pod.uid, None)
-            kept = pod._replace(containers=()) if known is None or not _is_better(known, pod) else known
+            # What somebody said is worth more than a guess by the name.
+            is_said = known is not None and not known.owner.is_guess
+            kept = known if known is not None and is_said and pod.owner.is_guess else pod._replace(containers=())
             self._pods[pod.uid] = kept
             maker = kept.maker
             if self.makers.get(pod.uid) != maker:
@@ -65,7 +65,7 @@ class PodBook:
                 self.makers[pod.uid] = maker
                 self.version += 1
         for number, name in containers:
-            short = number[:_ID_SHOWN]
+            short = number[:12]
             if self.containers.pop(short, None) != name:
                 self.version += 1
             self.containers[short] = name
@@ -110,18 +110,13 @@ def later_version(plain: Any) -> object | None:
     return None if stated == VERSION else stated
 
 
-def _is_better(known: Pod, fresh: Pod) -> bool:
-    """What somebody said is worth more than a guess by the name."""
-    return fresh.owner.is_guess and not known.owner.is_guess
-
-
 def _remembered_pod(plain: Sequence[Any]) -> Pod:
     uid, namespace, name, kind, owner, is_guess = plain
     return Pod(_text(uid), _text(namespace), _text(name), Owner(_text(kind), _text(owner), bool(is_guess)))
 
 
 def _text(value: Any) -> str:
-    if not isinstance(value, str) or len(value) > _LONGEST_NAME:
+    if not isinstance(value, str) or len(value) > 1024:
         raise ValueError("no name")
     return value
 
@@ -130,11 +125,12 @@ _RANDOM = r"[bcdfghjklmnpqrstvwxz2456789]{5}"
 """Kubernetes' `rand.String(5)`: no vowels, nothing that looks like another character."""
 _HASH = r"[5-9bcdf][4-9bcdf]{5,9}"
 """`rand.SafeEncodeString` of a 32-bit number in decimal digits: each digit has one character."""
-_DEPLOYMENT = re.compile(rf"(.+)-{_HASH}-{_RANDOM}")
 _CRON_JOB = re.compile(rf"(.+)-([0-9]{{8}}|[0-9]{{10}})-{_RANDOM}")
-_ORDINAL = re.compile(r"(.+)-(?:0|[1-9][0-9]{0,4})")
-_ONE_PER_NODE = re.compile(rf"(.+)-{_RANDOM}")
-_STATIC_UID = re.compile(r"[0-9a-f]{32}")
+_FORMS = (
+    (DEPLOYMENT, re.compile(rf"(.+)-{_HASH}-{_RANDOM}")),
+    (STATEFUL_SET, re.compile(r"(.+)-(?:0|[1-9][0-9]{0,4})")),
+    (DAEMON_SET, re.compile(rf"(.+)-{_RANDOM}")),
+)
 _JOB_OF_CRON = re.compile(r"(.+)-([0-9]{8}|[0-9]{10})")
 _FIRST_MINUTE, _LAST_MINUTE = 16_000_000, 49_999_999
 """2000 and 2065, in minutes since the epoch: newer controllers name a job by its minute, older ones by its second. No hash begins
@@ -147,7 +143,7 @@ def owner_by_name(uid: str, name: str, node: str = "") -> Owner:
     cron = _CRON_JOB.fullmatch(name)
     if cron and _is_moment(cron[2]):
         return Owner(CRON_JOB, cron[1])
-    for kind, form in ((DEPLOYMENT, _DEPLOYMENT), (STATEFUL_SET, _ORDINAL), (DAEMON_SET, _ONE_PER_NODE)):
+    for kind, form in _FORMS:
         found = form.fullmatch(name)
         if found:
             return Owner(kind, found[1])
@@ -156,7 +152,7 @@ def owner_by_name(uid: str, name: str, node: str = "") -> Owner:
 
 def is_static(uid: str) -> bool:
     """A hash of its manifest, where the API server gives others a uid."""
-    return _STATIC_UID.fullmatch(uid) is not None
+    return re.fullmatch("[0-9a-f]{32}", uid) is not None
 
 
 def _is_moment(digits: str) -> bool:
@@ -170,8 +166,7 @@ def _without_node(name: str, node: str) -> str:
 
 def by_names(pods: Iterable[tuple[str, str, str]], node: str = "") -> list[Pod]:
     """Each a uid, a namespace and a name. Two pods of what would be one DaemonSet cannot be: there is one for each node."""
-    listed = list(pods)
-    found = [Pod(uid, namespace, name, owner_by_name(uid, name, node)) for uid, namespace, name in listed]
+    found = [Pod(uid, namespace, name, owner_by_name(uid, name, node)) for uid, namespace, name in pods]
     together = Counter(pod.maker for pod in found)
     return [
         pod._replace(owner=pod.owner._replace(kind=JOB))
@@ -211,9 +206,7 @@ def owner_by_labels(uid: str, name: str, labels: Mapping[str, str], node: str = 
 def owner_of_job(name: str) -> Owner:
     """A job that a CronJob made is named by the moment it was due."""
     cron = _JOB_OF_CRON.fullmatch(name)
-    if cron and _is_moment(cron[2]):
-        return Owner(CRON_JOB, cron[1])
-    return Owner(JOB, name, is_guess=False)
+    return Owner(CRON_JOB, cron[1]) if cron and _is_moment(cron[2]) else Owner(JOB, name, is_guess=False)
 
 
 def owner_by_references(pod: Mapping[str, Any]) -> Owner | None:
@@ -228,9 +221,7 @@ def owner_by_references(pod: Mapping[str, Any]) -> Owner | None:
     if controller is None:
         return Owner(POD, name, is_guess=False)
     kind, owner = str(controller.get("kind", "")), str(controller.get("name", ""))
-    labels = about.get("labels") if isinstance(about.get("labels"), dict) else {}
-    assert isinstance(labels, dict)
-    template = str(labels.get("pod-template-hash", ""))
+    template = str(_object(about.get("labels")).get("pod-template-hash", ""))
     if kind == "ReplicaSet" and template and owner.endswith(f"-{template}"):
         return Owner(DEPLOYMENT, owner.removesuffix(f"-{template}"), is_guess=False)
     if kind == JOB:
@@ -238,9 +229,6 @@ def owner_by_references(pod: Mapping[str, Any]) -> Owner | None:
     if kind == "Node":
         return Owner(STATIC_POD, _without_node(name, owner), is_guess=False)
     return Owner(kind or POD, owner or name, is_guess=False)
-
-
-_STATIC_HASH = "kubernetes.io/config.hash"
 
 
 def pods_of_api(said: Any, node: str = "") -> tuple[list[Pod], list[tuple[str, str]]]:
@@ -261,7 +249,8 @@ def _pod(item: Mapping[str, Any], node: str) -> Pod | None:
     if node and where and where != node:
         return None
     notes = _object(about.get("annotations"))
-    uid = str(notes.get(_STATIC_HASH) or about.get("uid") or "")  # kubelet knows a static pod by its hash alone
+    # Kubelet knows a static pod by its hash alone.
+    uid = str(notes.get("kubernetes.io/config.hash") or about.get("uid") or "")
     namespace, name = shown_text(str(about.get("namespace", ""))), shown_text(str(about.get("name", "")))
     if not uid or not name:
         return None

@@ -18,8 +18,6 @@ from zombiescope.facts.zombies import Pin, PinKind
 HARMFUL_PASSES = 3
 FIRST_REST_SECONDS = 60.0
 _LONGEST_REST_SECONDS = 3600.0
-_MOST_LOOKS_APART = 4
-_EVICTABLE = (PinKind.PAGE_CACHE, PinKind.CHILD)
 RESTING, NOT_CACHED, DIRTY, MAPPED, NO_LEVER = "resting", "not_cached", "dirty", "mapped", "no_lever"
 """Why a zombie is left; beside these, the pin kind that eviction cannot remove."""
 
@@ -112,7 +110,7 @@ def choose(
 
 def _ways_to(body: Body, reclaimable: frozenset[bytes]) -> tuple[str | None, tuple[EvictionOrder, ...]]:
     """Why it cannot be evicted, or the orders that together free it."""
-    stubborn = sorted({pin.kind for pin in body.pins if pin.kind not in _EVICTABLE})
+    stubborn = sorted({pin.kind for pin in body.pins if pin.kind not in (PinKind.PAGE_CACHE, PinKind.CHILD)})
     if stubborn:
         return stubborn[0], ()
     cached = [pin for pin in body.pins if pin.kind is PinKind.PAGE_CACHE]
@@ -120,19 +118,13 @@ def _ways_to(body: Body, reclaimable: frozenset[bytes]) -> tuple[str | None, tup
         return NOT_CACHED, ()
     if any(pin.dirty for pin in cached):
         return DIRTY, ()
-    if all(map(_can_be_dropped, cached)):
+    if all(pin.path is not None and not pin.mapped and pin.inode is not None for pin in cached):
         return None, tuple(_drop(body, pin) for pin in cached)
     if body.zombie.parent in reclaimable:
         pages = sum(pin.pages or 1 for pin in cached)
         parent = body.zombie.parent
         return None, (EvictionOrder(Remedy.RECLAIM_PARENT, parent, parent, pages, frozenset({body.zombie.serial})),)
-    if any(pin.mapped for pin in cached):
-        return MAPPED, ()
-    return NO_LEVER, ()
-
-
-def _can_be_dropped(pin: Pin) -> bool:
-    return pin.path is not None and not pin.mapped and pin.inode is not None
+    return MAPPED if any(pin.mapped for pin in cached) else NO_LEVER, ()
 
 
 def _drop(body: Body, pin: Pin) -> EvictionOrder:
@@ -147,14 +139,12 @@ def _joined(one: EvictionOrder, other: EvictionOrder) -> EvictionOrder:
 
 def _within(orders: Iterable[EvictionOrder], most_pages: int) -> tuple[EvictionOrder, ...]:
     """Always one, however large: a budget that fits nothing would stand still for ever."""
-    ranked = sorted(orders, key=_least_harm)
     chosen: list[EvictionOrder] = []
     spent = 0
-    for order in ranked:
-        if chosen and spent + order.pages > most_pages:
-            continue
-        chosen.append(order)
-        spent += order.pages
+    for order in sorted(orders, key=_least_harm):
+        if not chosen or spent + order.pages <= most_pages:
+            chosen.append(order)
+            spent += order.pages
     return tuple(chosen)
 
 
@@ -182,8 +172,7 @@ def learn(
 
 def freed(done: Iterable[Evicted], still_there: frozenset[int]) -> int:
     """Of the zombies that were tried, how many are gone."""
-    tried = frozenset().union(*(each.order.zombies for each in done))
-    return len(tried - still_there)
+    return len(frozenset().union(*(each.order.zombies for each in done)) - still_there)
 
 
 def pressed(health: Health, budget: ReapBudget) -> str | None:
@@ -219,5 +208,5 @@ def harmed(rate: float | None, usual: float | None, budget: ReapBudget) -> str |
 
 def wait_seconds(cost_seconds: float, idle_passes: int, budget: ReapBudget) -> float:
     """Until the next pass: never so soon that our share of a core is exceeded, and longer each time there was nothing to do."""
-    patience = min(2.0**idle_passes, _MOST_LOOKS_APART) * budget.interval_seconds
+    patience = min(2.0**idle_passes, 4) * budget.interval_seconds
     return max(cost_seconds / budget.core_share, patience)

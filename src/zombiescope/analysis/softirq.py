@@ -6,6 +6,7 @@ Long waits are known one by one. Of the short ones the number is known, and how 
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 from typing import NamedTuple
 
 from zombiescope.facts.gap import Gap
@@ -89,8 +90,9 @@ def _core(then: PollCore, now: PollCore) -> CoreStep:
 
 
 def _thread_runs(then: ThreadRuns, now: ThreadRuns) -> ThreadRuns:
-    runs, longs = max(now.runs - then.runs, 0), max(now.longs - then.longs, 0)
-    return ThreadRuns(runs, max(now.seconds - then.seconds, 0.0), longs)
+    return ThreadRuns(
+        max(now.runs - then.runs, 0), max(now.seconds - then.seconds, 0.0), max(now.longs - then.longs, 0)
+    )
 
 
 def _more(then: Buckets, now: Buckets) -> Buckets:
@@ -114,17 +116,16 @@ def _middle(buckets: Buckets) -> int:
 def one_in_a_thousand(waits: Iterable[tuple[float, int]], seconds: float) -> float:
     """Seconds. A packet that comes while a softirq waits, waits for the rest of it: how long is that for one in a thousand of those
     that come evenly over the time? The least x so that all waits beyond their last x seconds are a thousandth of the time."""
-    left, found, number = TAIL * seconds, 0.0, 0
+    left, number = TAIL * seconds, 0
     ranked = sorted(waits, reverse=True)
     for place, (length, count) in enumerate(ranked):
         number += count
         shorter = ranked[place + 1][0] if place + 1 < len(ranked) else 0.0
         room = number * (length - shorter)
         if room >= left:
-            found = length - left / number
-            break
+            return max(length - left / number, 0.0)
         left -= room
-    return max(found, 0.0)
+    return 0.0
 
 
 class Spread(NamedTuple):
@@ -163,11 +164,7 @@ def spread(bounds: Sequence[int], known: Sequence[tuple[float, int]], stamped: B
 
 
 def added(buckets: Iterable[Buckets]) -> Buckets:
-    total = [0] * BUCKETS
-    for row in buckets:
-        for place, count in enumerate(row):
-            total[place] += count
-    return tuple(total)
+    return tuple(map(sum, zip_longest([0] * BUCKETS, *buckets, fillvalue=0)))
 
 
 def step_between(before: SoftirqLook, after: SoftirqLook) -> SoftirqStep:
@@ -214,10 +211,9 @@ def waits_between(before: SoftirqLook, after: SoftirqLook) -> list[KsoftirqdWait
     dropped = _grown(before.dropped, after.dropped)
     for core, now in after.ksoftirqd.items():
         then = before.ksoftirqd.get(core)
-        if then is None or now.wait_ns < then.wait_ns or now.slices < then.slices:
-            continue
-        waited = (now.wait_ns - then.wait_ns) / 1e9
-        found.append(KsoftirqdWait(core, before.at, waited, now.slices - then.slices, dropped))
+        if then is not None and now.wait_ns >= then.wait_ns and now.slices >= then.slices:
+            waited = (now.wait_ns - then.wait_ns) / 1e9
+            found.append(KsoftirqdWait(core, before.at, waited, now.slices - then.slices, dropped))
     return found
 
 

@@ -123,7 +123,8 @@ def to_outcome(record: Any) -> dict[str, Any]:
     """What an experiment found, a named tuple or a gap, as a recording keeps it."""
     if isinstance(record, Gap):
         return {"gap": list(record)}
-    each = zip(record._fields, record, fields_of(type(record)), strict=True)
+    declared: Any = type(record)
+    each = zip(record._fields, record, fields_of(declared), strict=True)
     return {name: to_plain(value, kind) for name, value, kind in each}
 
 

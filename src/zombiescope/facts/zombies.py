@@ -129,6 +129,11 @@ class Pin(NamedTuple):
     holder: HeldBy | None = None
     """Where a process was found that holds it; one per pin, for all must let go."""
 
+    @property
+    def name(self) -> bytes | None:
+        """As processes see it, else inside its file system."""
+        return self.path if self.path is not None else self.path_in_fs
+
 
 class Zombie(NamedTuple):
     id: int

@@ -99,10 +99,9 @@ def _lever(action: Remedy, pin: Pin, parent: bytes) -> Lever:
         return Lever(action, b"", pin.inode)
     if action in (Remedy.DROP_FILE, Remedy.DELETE_FILE) and pin.path is not None:
         return Lever(action, pin.path, pin.inode, None if pin.fstype in OWN_NUMBERS else pin.device)
-    name = pin.path if pin.path is not None else pin.path_in_fs
     if pin.holder is not None:
         return Lever(action, raw(pin.holder.said), process=pin.holder.process)
-    return Lever(action, name if name is not None else raw(f"the holder of its {pin.kind} memory"))
+    return Lever(action, pin.name if pin.name is not None else raw(f"the holder of its {pin.kind} memory"))
 
 
 def least_harm_first(lever: Lever) -> tuple[int, bytes, int]:
@@ -143,13 +142,12 @@ _KEPT_VOLUMES = (b"empty-dir", b"secret", b"projected", b"configmap", b"downward
 
 def goes_with_pods(pin: Pin, uids: frozenset[str]) -> bool:
     """What holds a zombie is a file that kubelet removes when it removes the pod: an emptyDir's, a log."""
-    name = pin.path if pin.path is not None else pin.path_in_fs
-    if name is None or is_of_disk(pin):
+    if pin.name is None or is_of_disk(pin):
         return False
-    log = _LOGS_OF_A_POD.search(name)
+    log = _LOGS_OF_A_POD.search(pin.name)
     if log:
         return log[1].decode() in uids
-    found = _OF_A_POD.search(name)
+    found = _OF_A_POD.search(pin.name)
     if found is None or found[1].decode() not in uids:
         return False
     return found[2] is None or found[2].removeprefix(b"kubernetes.io~") in _KEPT_VOLUMES
