@@ -9,7 +9,6 @@ files need no lever of their own.
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import NamedTuple
 
 from zombiescope.analysis.autopsy import Body, pages_of
@@ -26,9 +25,7 @@ from zombiescope.facts.zombies import OWN_NUMBERS, Pin, PinKind
 from zombiescope.remedies.plan import Change, Expected, Risk, Undo
 
 _HARM = {action: number for number, action in enumerate(LEVERS)}
-_WITHOUT_TARGET = (Remedy.FLUSH, Remedy.SWAP_IN, Remedy.REBOOT, Remedy.WAIT)
 _UNSURE_ALLOWED = 0.1
-_NEVER_DELETED = (b"/run/", b"/sys/", b"/proc/", b"/dev/pts/")
 
 
 class Lever(NamedTuple):
@@ -76,7 +73,8 @@ def choose(bodies: Iterable[Body]) -> ChosenLevers:
         for pin in body.pins:
             levers = known.get((pin, parent))
             if levers is None:
-                levers = known[pin, parent] = levers_on(pin, parent)
+                levers = frozenset(_lever(action, pin, parent) for action in actions_on(pin))
+                known[pin, parent] = levers
             pins.append(levers)
         chosen = _least_harm(pins)
         held.append(HeldZombie(body, tuple(pins), chosen))
@@ -86,12 +84,8 @@ def choose(bodies: Iterable[Body]) -> ChosenLevers:
     return ChosenLevers(tuple(held), wanted, pages)
 
 
-def levers_on(pin: Pin, parent: bytes) -> frozenset[Lever]:
-    return frozenset(_lever(action, pin, parent) for action in actions_on(pin))
-
-
 def _lever(action: Remedy, pin: Pin, parent: bytes) -> Lever:
-    if action in _WITHOUT_TARGET:
+    if action in (Remedy.FLUSH, Remedy.SWAP_IN, Remedy.REBOOT, Remedy.WAIT):
         return Lever(action)
     if action is Remedy.RECLAIM_PARENT:
         return Lever(action, parent)
@@ -110,13 +104,12 @@ def least_harm_first(lever: Lever) -> tuple[int, bytes, int]:
 
 def may_be_deleted(path: bytes) -> bool:
     """What programs keep below /run is theirs: a person decides."""
-    return not path.startswith(_NEVER_DELETED)
+    return not path.startswith((b"/run/", b"/sys/", b"/proc/", b"/dev/pts/"))
 
 
 def _least_harm(pins: Sequence[frozenset[Lever]]) -> frozenset[Lever]:
     chosen = {min(levers, key=least_harm_first) for levers in pins if levers}
-    reclaims = {lever for lever in chosen if lever.action is Remedy.RECLAIM_PARENT}
-    if reclaims:
+    if any(lever.action is Remedy.RECLAIM_PARENT for lever in chosen):
         chosen = {lever for lever in chosen if lever.action is not Remedy.DROP_FILE}
     return frozenset(chosen)
 
@@ -205,15 +198,13 @@ class Reckoning:
         return [held for held in self._left if held.pins and not any(each.isdisjoint(pulled) for each in held.pins)]
 
     def _reckoned(self, going: list[HeldZombie]) -> Expected:
-        sure, unsure, pages = 0, 0, 0
-        for held in going:
-            certain = all(is_certain(pin, self._attached.get(pin.inode or 0, 0)) for pin in held.body.pins)
-            sure, unsure = sure + certain, unsure + (not certain)
-            pages += pages_of(held.body.zombie)
-        if unsure > _UNSURE_ALLOWED * (sure + unsure):
+        attached = self._attached
+        sure = sum(all(is_certain(pin, attached.get(pin.inode or 0, 0)) for pin in held.body.pins) for held in going)
+        if len(going) - sure > _UNSURE_ALLOWED * len(going):
             why = "how much mapped, dirty, swapped, attached or only sampled memory will go cannot be predicted"
-            return Expected(None, None, sure + unsure, why)
-        return Expected(sure, pages * self._page_bytes, sure + unsure)
+            return Expected(None, None, len(going), why)
+        pages = sum(pages_of(held.body.zombie) for held in going)
+        return Expected(sure, pages * self._page_bytes, len(going))
 
 
 class Activity(NamedTuple):
@@ -242,7 +233,7 @@ class Situation(NamedTuple):
     audit: Audit | None
     levers: Levers
     activity: Activity = AT_REST
-    left: Mapping[str, int] = MappingProxyType({})
+    left: Mapping[str, int] = {}
     """Zombies of all makers, also of those the plan is not about."""
     still_written: frozenset[bytes] = frozenset()
     """Files that a process has open or mapped, or that hold a zombie born while we looked: they may be written now."""

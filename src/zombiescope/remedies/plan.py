@@ -149,8 +149,8 @@ _NAMED = 3
 
 
 def few_names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED:,} more (--json lists all)" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more:,} more (--json lists all)" if more > 0 else "")
 
 
 def details(change: Change) -> Iterator[tuple[str, str]]:
