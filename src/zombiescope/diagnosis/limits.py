@@ -107,8 +107,9 @@ def parse_gate_file(text: bytes, source: str) -> GateFile:
         raise UsageError(
             f"cannot use {source}", "check must be a table and waiver an array of tables", "[check], [[waiver]]"
         )
-    needs = parse_needs(data.get("need", []), source)
-    return GateFile(limits, tuple(_waiver(entry, source) for entry in waivers), needs)
+    return GateFile(
+        limits, tuple(_waiver(entry, source) for entry in waivers), parse_needs(data.get("need", []), source)
+    )
 
 
 def _waiver(entry: object, source: str) -> tuple[str, str, date, str]:

@@ -159,8 +159,7 @@ class Thresholds(NamedTuple):
 
     def of_population(self, population: Population) -> Severity:
         """By the stock alone; with a measured harm it may be worse (`stock.py`)."""
-        found = (self.of_zombies(population.zombies), self.of_ratio(population), self.of_expected(population))
-        return worst_of(found)
+        return worst_of((self.of_zombies(population.zombies), self.of_ratio(population), self.of_expected(population)))
 
     def warning_from(self, live: int) -> int:
         """The least number of zombies that is a warning by the stock alone, beside this many live cgroups."""

@@ -81,9 +81,7 @@ def _calm(seen: ReclaimSeen, works: tuple[ReclaimWork, ...] = ()) -> str:
 
 def _evidence(seen: ReclaimSeen, works: tuple[ReclaimWork, ...], at: float) -> tuple[Evidence, ...]:
     found = [Evidence("watched", round(seen.seconds, 1), "seconds", _SOURCE, at)]
-    for kind in seen.kinds:
-        if not kind.calls:
-            continue
+    for kind in (kind for kind in seen.kinds if kind.calls):
         name = f"reclaim[{kind.kind}]"
         found += [
             Evidence(f"{name}.calls", kind.calls, "calls", _SOURCE, at),

@@ -28,8 +28,6 @@ FINDING = Declaration(
     next="zombiescope scan",
     proven_by="incident",
 )
-_MOST_SHOWN = 5
-_NAMED = 3
 
 
 def judge(case: Case) -> Finding:
@@ -41,8 +39,7 @@ def judge(case: Case) -> Finding:
     severity = case.thresholds.of_sweep(cost.seconds) if cost.is_slow else Severity.OK
     evidence = (*_evidence(sweep, at), *_who(case))
     if severity is Severity.OK:
-        summary = f"one sweep takes {span(cost.seconds)}, {each}{_readers(case)}"
-        return FINDING.absent(summary, evidence)
+        return FINDING.absent(f"one sweep takes {span(cost.seconds)}, {each}{_readers(case)}", evidence)
     slowest = f"the slowest is {sweep.slowest_file} ({span(sweep.slowest_seconds)})"
     summary = f"one sweep takes {span(cost.seconds)}, {each}; {slowest}{_readers(case)}"
     payer = Evidence("pays_for_zombies", str(derive_payer(sweep, works_of(case))), "", "behaviour", at)
@@ -65,7 +62,7 @@ def _readers(case: Case) -> str:
     """Who is there that reads them, whatever it costs."""
     if isinstance(case.sweepers, Gap) or not case.sweepers.sweepers:
         return ""
-    return f"; read by {', '.join(each.name for each in case.sweepers.sweepers[:_NAMED])}"
+    return f"; read by {', '.join(each.name for each in case.sweepers.sweepers[:3])}"
 
 
 def _who(case: Case) -> list[Evidence]:
@@ -80,5 +77,5 @@ def _who(case: Case) -> list[Evidence]:
             "/proc/PID/stat",
             seen.at,
         )
-        for each in seen.sweepers[:_MOST_SHOWN]
+        for each in seen.sweepers[:5]
     ]

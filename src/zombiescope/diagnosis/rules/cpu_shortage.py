@@ -42,6 +42,4 @@ def judge(case: Case) -> Finding:
         Evidence("user", round(shares.user, 3), "of CPU time", "/proc/stat", shares.at),
         Evidence("idle", round(shares.idle, 3), "of CPU time", "/proc/stat", shares.at),
     )
-    if not is_short:
-        return FINDING.absent(summary, evidence)
-    return FINDING.present(Severity.WARNING, summary, evidence)
+    return FINDING.judged(Severity.WARNING if is_short else Severity.OK, summary, evidence)

@@ -44,8 +44,7 @@ def judge(case: Case) -> Finding:
     )
     if not hogs:
         ran = f"; most by {_name(seen.tasks[0])}" if seen.tasks else ""
-        summary = f"no real-time task had a core for long in {seen.seconds:.0f} s{ran}"
-        return FINDING.absent(summary, evidence)
+        return FINDING.absent(f"no real-time task had a core for long in {seen.seconds:.0f} s{ran}", evidence)
     first = hogs[0]
     where = "" if first.core is None else f" on core {first.core}"
     how = f"at priority {first.priority} ({first.policy}){where}"

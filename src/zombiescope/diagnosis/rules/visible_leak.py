@@ -34,8 +34,7 @@ def judge(case: Case) -> Finding:
     if isinstance(empties, Gap):
         return _judge_by_number(case, empties)
     severity = case.thresholds.of_empty_directories(empties.estimate)
-    evidence = _evidence(empties, case.last.snapshot.taken_at)
-    return FINDING.judged(severity, _summary(empties), evidence)
+    return FINDING.judged(severity, _summary(empties), _evidence(empties, case.last.snapshot.taken_at))
 
 
 def _judge_by_number(case: Case, gap: Gap) -> Finding:
