@@ -147,34 +147,27 @@ def with_pods(autopsy: Autopsy, known: KnownPods) -> Autopsy:
             containers = heaps.setdefault(body.maker, {}).setdefault(uid, Counter())
             containers[_container(known, number)] += 1
     shares = tuple(
-        share._replace(pods=_pods(heaps[share.maker], known), is_guess=_is_guess(heaps[share.maker], known))
-        if share.maker in heaps
-        else share
+        _with_pods(share, heaps[share.maker], known) if share.maker in heaps else share
         for share in autopsy.totals.by_maker
     )
     return autopsy._replace(totals=autopsy.totals._replace(by_maker=shares))
-
-
-_SHORT_ID = 12
 
 
 def _container(known: KnownPods, number: str | None) -> str:
     """What is remembered has the first characters of an id."""
     if number is None:
         return "(pod)"
-    return known.containers.get(number) or known.containers.get(number[:_SHORT_ID], "")
+    return known.containers.get(number) or known.containers.get(number[:12], "")
 
 
-def _pods(heap: Mapping[str, Counter[str]], known: KnownPods) -> tuple[PodShare, ...]:
+def _with_pods(share: MakerShare, heap: Mapping[str, Counter[str]], known: KnownPods) -> MakerShare:
     found = [
         PodShare(uid, known.pods[uid].called if uid in known.pods else "", sum(each.values()), dict(each.most_common()))
         for uid, each in heap.items()
     ]
-    return tuple(sorted(found, key=lambda pod: (-pod.zombies, pod.name, pod.uid)))
-
-
-def _is_guess(heap: Mapping[str, Counter[str]], known: KnownPods) -> bool:
-    return any(known.pods[uid].owner.is_guess for uid in heap if uid in known.pods)
+    ranked = sorted(found, key=lambda pod: (-pod.zombies, pod.name, pod.uid))
+    is_guess = any(known.pods[uid].owner.is_guess for uid in heap if uid in known.pods)
+    return share._replace(pods=tuple(ranked), is_guess=is_guess)
 
 
 def names_of(body: Body, known: KnownPods) -> tuple[str, ...]:

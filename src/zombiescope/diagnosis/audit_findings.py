@@ -21,8 +21,7 @@ def judge_audit(audit: Audit, at: float) -> tuple[Finding, ...]:
     unneeded = unneeded_agent.judge_audit(audit, at) or _not_seen(audit, at, unneeded_agent.FINDING, _none_of(audit))
     if audit.subject is AuditSubject.HOST:
         return crash_looping_unit.judge_audit(audit, at), looping_container.judge_audit(audit, at), unneeded
-    risk = image_risk.judge_audit(audit, at) or _not_seen(audit, at, image_risk.FINDING, "no such unit")
-    return unneeded, risk
+    return unneeded, image_risk.judge_audit(audit, at) or _not_seen(audit, at, image_risk.FINDING, "no such unit")
 
 
 def _none_of(audit: Audit) -> str:

@@ -172,8 +172,7 @@ def _suspect(case: Case, loop: ServiceLoop, now: Growing | None) -> Suspect:
     if isinstance(case.remains, Gap):
         return Suspect(loop, None, 0.0, grown)
     left = case.remains.of(maker)
-    share = left.zombies / case.remains.zombies if left and case.remains.zombies else 0.0
-    return Suspect(loop, left, share, grown)
+    return Suspect(loop, left, left.zombies / case.remains.zombies if left and case.remains.zombies else 0.0, grown)
 
 
 def has_lived_them(case: Case, suspect: Suspect) -> bool:

@@ -4,7 +4,7 @@
 Of a container, only evidence about the node and its own variables counts: its configuration is inside it, not on the node.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -183,7 +183,7 @@ class WorkloadJudge:
 
     def judge_all(self, services: Services) -> tuple[WorkloadAudit, ...]:
         sessions = services.declared.cron_makes_sessions
-        workloads = [*services.declared.workloads, *_scheduled(services.schedules)]
+        workloads = (*services.declared.workloads, *map(_scheduled, services.schedules))
         judged = (self._judge(workload, cron_makes_sessions=sessions) for workload in workloads)
         return tuple(sorted(judged, key=lambda one: one.name))
 
@@ -258,11 +258,9 @@ def _about_the_node(conditions: Iterable[str]) -> tuple[str, ...]:
     return tuple(condition for condition in conditions if not path_of(condition) and not condition.startswith("!"))
 
 
-def _scheduled(schedules: Iterable[Schedule]) -> Iterator[Workload]:
-    for one in schedules:
-        starter = Starter(one.kind)
-        name = f"{one.kind}/{one.name}" + (f":{one.command[:60]}" if starter is Starter.CRON and one.command else "")
-        yield Workload(starter, name, one.path, one.when, command=one.command)
+def _scheduled(one: Schedule) -> Workload:
+    command = f":{one.command[:60]}" if one.kind == Starter.CRON and one.command else ""
+    return Workload(Starter(one.kind), f"{one.kind}/{one.name}{command}", one.path, one.when, command=one.command)
 
 
 @dataclass(frozen=True, slots=True)

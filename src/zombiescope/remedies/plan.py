@@ -212,13 +212,9 @@ class Step(NamedTuple):
     @property
     def touches_whole_host(self) -> bool:
         """Programs that have nothing to do with the zombies pay for it, too."""
-        match self.change:
-            case DropCaches() | SwapIn():
-                return True
-            case Reclaim(parent=parent, way=way):
-                return parent == b"/" or way is ReclaimWay.NODE
-            case _:
-                return False
+        if isinstance(self.change, Reclaim):
+            return self.change.parent == b"/" or self.change.way is ReclaimWay.NODE
+        return isinstance(self.change, DropCaches | SwapIn)
 
 
 class Plan(NamedTuple):

@@ -51,8 +51,7 @@ FINDING = Declaration(
 
 
 def judge(case: Case) -> Finding:
-    last = case.last
-    population = last.scan.population
+    population = case.last.scan.population
     if isinstance(population, Gap):
         return FINDING.unknown(population.reason)
     severity = stock_severity(case, population)
