@@ -3,6 +3,7 @@
 Counters become what they grew by per second. A stretch of which nothing is known is None, never zero."""
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 
@@ -65,16 +66,11 @@ class Buckets:
     def _runs(self, times: Sequence[float]) -> list[tuple[int, int, int]]:
         """Samples that fall into one stretch, as a range, and which stretch."""
         found: list[tuple[int, int, int]] = []
-        begin, step, points = self.begin, self.step, self.points
-        start, current = 0, -1
-        for index, at in enumerate(times):
-            bucket = int((at - begin) // step)
-            if bucket != current:
-                if 0 <= current < points:
-                    found.append((current, start, index))
-                start, current = index, bucket
-        if 0 <= current < points:
-            found.append((current, start, len(times)))
+        end = 0
+        for bucket, each in groupby(times, key=lambda at: int((at - self.begin) // self.step)):
+            start, end = end, end + len(list(each))
+            if 0 <= bucket < self.points:
+                found.append((bucket, start, end))
         return found
 
     def _take_runs(
@@ -179,11 +175,10 @@ def _without_nan(values: Sequence[float]) -> Sequence[float | None]:
 def _last_known(
     boot: str, times: Sequence[float], column: Sequence[float | None], end: int
 ) -> tuple[str, float, float] | None:
-    for index in range(end - 1, -1, -1):
-        value = column[index]
-        if value is not None:
-            return boot, times[index], value
-    return None
+    known = (
+        (boot, at, value) for at, value in zip(times[:end][::-1], column[:end][::-1], strict=True) if value is not None
+    )
+    return next(known, None)
 
 
 _LONGEST_BETWEEN = 120.0

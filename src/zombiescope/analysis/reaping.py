@@ -104,7 +104,8 @@ def choose(
         evictable += 1
         for order in orders:
             key = order.lever, order.target
-            by_target[key] = _joined(by_target[key], order) if key in by_target else order
+            known = by_target.get(key, order._replace(pages=0, zombies=frozenset()))
+            by_target[key] = known._replace(pages=known.pages + order.pages, zombies=known.zombies | order.zombies)
     return ReapChoice(_within(by_target.values(), most_pages), evictable, dict(left.most_common()))
 
 
@@ -131,10 +132,6 @@ def _drop(body: Body, pin: Pin) -> EvictionOrder:
     assert pin.path is not None
     serials = frozenset({body.zombie.serial})
     return EvictionOrder(Remedy.DROP_FILE, pin.path, body.zombie.parent, pin.pages or 1, serials, pin.device, pin.inode)
-
-
-def _joined(one: EvictionOrder, other: EvictionOrder) -> EvictionOrder:
-    return one._replace(pages=one.pages + other.pages, zombies=one.zombies | other.zombies)
 
 
 def _within(orders: Iterable[EvictionOrder], most_pages: int) -> tuple[EvictionOrder, ...]:
@@ -208,5 +205,4 @@ def harmed(rate: float | None, usual: float | None, budget: ReapBudget) -> str |
 
 def wait_seconds(cost_seconds: float, idle_passes: int, budget: ReapBudget) -> float:
     """Until the next pass: never so soon that our share of a core is exceeded, and longer each time there was nothing to do."""
-    patience = min(2.0**idle_passes, 4) * budget.interval_seconds
-    return max(cost_seconds / budget.core_share, patience)
+    return max(cost_seconds / budget.core_share, min(2.0**idle_passes, 4) * budget.interval_seconds)

@@ -6,7 +6,7 @@ Long waits are known one by one. Of the short ones the number is known, and how 
 """
 
 from collections.abc import Iterable, Sequence
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from typing import NamedTuple
 
 from zombiescope.facts.gap import Gap
@@ -117,10 +117,8 @@ def one_in_a_thousand(waits: Iterable[tuple[float, int]], seconds: float) -> flo
     """Seconds. A packet that comes while a softirq waits, waits for the rest of it: how long is that for one in a thousand of those
     that come evenly over the time? The least x so that all waits beyond their last x seconds are a thousandth of the time."""
     left, number = TAIL * seconds, 0
-    ranked = sorted(waits, reverse=True)
-    for place, (length, count) in enumerate(ranked):
+    for (length, count), (shorter, _) in pairwise([*sorted(waits, reverse=True), (0.0, 0)]):
         number += count
-        shorter = ranked[place + 1][0] if place + 1 < len(ranked) else 0.0
         room = number * (length - shorter)
         if room >= left:
             return max(length - left / number, 0.0)

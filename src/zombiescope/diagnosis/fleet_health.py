@@ -66,10 +66,7 @@ def _judge(node: FleetNode, thresholds: Thresholds, usual: int | None) -> Judged
 
 
 def _severity(text: str) -> Severity:
-    try:
-        return Severity(text)
-    except ValueError:
-        return Severity.UNKNOWN
+    return next((each for each in Severity if each == text), Severity.UNKNOWN)
 
 
 def _growth(per_hour: float | None, thresholds: Thresholds) -> Severity:

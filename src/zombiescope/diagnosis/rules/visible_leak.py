@@ -43,8 +43,7 @@ def _judge_by_number(case: Case, gap: Gap) -> Finding:
     if isinstance(population, Gap) or case.thresholds.of_empty_directories(population.live) is not Severity.OK:
         return FINDING.unknown(gap.reason)
     summary = f"{population.live:,} live cgroups are too few for a leak of directories"
-    evidence = (Evidence("live", population.live, "cgroups", population.source, at),)
-    return FINDING.absent(summary, evidence)
+    return FINDING.absent(summary, (Evidence("live", population.live, "cgroups", population.source, at),))
 
 
 def _summary(empties: EmptyDirectories) -> str:
