@@ -38,7 +38,10 @@ class Btf:
             if magic != _MAGIC or header + strings + strings_length > len(content):
                 raise BtfError("it is truncated, or in another byte order or format")
             self._strings = header + strings
-            self._named = self._offsets_of(names, content[self._strings : self._strings + strings_length])
+            words = content[self._strings : self._strings + strings_length]
+            self._named = {
+                place + 1: name for name in names if (place := words.find(b"\0" + name.encode() + b"\0")) >= 0
+            }
             self._places: list[int] = [0]
             self._types: dict[tuple[str, int], int] = {}
             self._variables: dict[str, int] = {}
@@ -91,15 +94,6 @@ class Btf:
                 return int(value)
         return None
 
-    @staticmethod
-    def _offsets_of(names: Collection[str], strings: bytes) -> dict[int, str]:
-        found = {}
-        for name in names:
-            place = strings.find(b"\0" + name.encode() + b"\0")
-            if place >= 0:
-                found[place + 1] = name
-        return found
-
     def _scan(self, place: int, end: int) -> None:
         add, named, number = self._places.append, self._named, 0
         once, each = [_ONCE.get(kind, 0) for kind in range(32)], [_EACH.get(kind, 0) for kind in range(32)]
@@ -125,8 +119,7 @@ class Btf:
 
     def _text(self, offset: int) -> str:
         start = self._strings + offset
-        end = self._content.find(b"\0", start)
-        return self._content[start:end].decode("ascii", "replace")
+        return self._content[start : self._content.find(b"\0", start)].decode("ascii", "replace")
 
     def _plain(self, number: int) -> tuple[int, int, int, int]:
         """The type behind its aliases: number, kind, count of members, size or referred type."""

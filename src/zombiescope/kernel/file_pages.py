@@ -21,6 +21,7 @@ from typing import NamedTuple
 from zombiescope.host import safe_open
 from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.host.safe_paths import held_open
+from zombiescope.kernel.mount_paths import device_name
 from zombiescope.kernel.pages import PAGES, PageFrames, ResidentWindow, resident_pages
 
 _FLAGS = os.O_RDONLY | os.O_NOATIME
@@ -77,9 +78,7 @@ class _Stretch(NamedTuple):
 
 class FilePages:
     def __init__(self, frames: PageFrames, window: ResidentWindow, wanted: Iterable[int]) -> None:
-        self._frames = frames
-        self._window = window
-        self._wanted = frozenset(wanted)
+        self._frames, self._window, self._wanted = frames, window, frozenset(wanted)
         self._laid: list[_Stretch] = []
         self._seen: set[tuple[int, int]] = set()
         self.files_seen = 0
@@ -165,11 +164,10 @@ class FilePages:
         for opened in done:
             if opened.pages:
                 status = opened.status
-                device = f"{os.major(status.st_dev)}:{os.minor(status.st_dev)}"
                 yield FoundFile(
                     opened.candidate,
                     _path_of(opened),
-                    device,
+                    device_name(status.st_dev),
                     status.st_ino,
                     opened.pages,
                     opened.resident,
@@ -245,20 +243,18 @@ def measure(
 def _once(window: ResidentWindow, resident: list[int], figures: Callable[[], Figures], cpus: int) -> Figures | None:
     rounds = 2 * _BATCH * (cpus + 1) // max(2 * len(resident), 1) + 1
 
-    def touch_and_let_go() -> None:
-        window.touch(resident)
-        window.let_go()
+    def settle() -> None:
+        for _ in range(rounds):
+            window.touch(resident)
+            window.let_go()
 
-    for _ in range(rounds):
-        touch_and_let_go()
+    settle()
     before = figures()
-    for _ in range(rounds):
-        touch_and_let_go()
+    settle()
     window.touch(resident)
     during = figures()
     window.let_go()
-    for _ in range(rounds):
-        touch_and_let_go()
+    settle()
     after = figures()
     up = Figures(during.own - before.own, during.below - before.below)
     down = Figures(during.own - after.own, during.below - after.below)
@@ -288,5 +284,4 @@ def attached(segment: int) -> Iterator[int]:
 def nameless_device() -> str:
     """Device of the kernel's own tmpfs, where memfds, shared anonymous memory and SysV segments live."""
     with held_open(os.memfd_create("zombiescope")) as descriptor:
-        device = os.fstat(descriptor).st_dev
-    return f"{os.major(device)}:{os.minor(device)}"
+        return device_name(os.fstat(descriptor).st_dev)

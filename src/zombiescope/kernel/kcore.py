@@ -18,11 +18,9 @@ from zombiescope.kernel.btf import Btf, BtfError
 
 _BLOCK = 4096
 """What is read and kept at once: never more than a page, whose neighbours may not be mapped."""
-_MOST_PAGES = 8192
-_MOST_SEGMENTS = 65536
+_MOST_PAGES, _MOST_SEGMENTS, _SYMBOLS_LIMIT = 8192, 65536, 64 << 20
 _LOAD = 1
-_WHAT = "cannot read the kernel's memory"
-_SYMBOLS_LIMIT = 64 << 20
+WHAT = "cannot read the kernel's memory"
 _SYMBOL = re.compile(rb"([0-9a-f]{1,16}) [A-Za-z]")
 
 
@@ -46,7 +44,7 @@ class KernelMemory:
             self._segments = _segments(self._descriptor)
         except (OSError, struct.error) as error:
             os.close(self._descriptor)
-            raise KcoreError(_WHAT, f"{path} has no table of memory ({error})") from None
+            raise KcoreError(WHAT, f"{path} has no table of memory ({error})") from None
         self._pages: dict[int, bytes] = {}
 
     def close(self) -> None:
@@ -114,7 +112,7 @@ def read_symbols(host: Host, names: tuple[str, ...]) -> dict[str, int]:
         if match and int(match[1], 16):
             found[name] = int(match[1], 16)
     if not found and table.count(b"\n0000000000000000 ", 0, 4096) > 3:
-        raise KcoreError(_WHAT, "/proc/kallsyms hides the addresses", "run as root; see kernel.kptr_restrict")
+        raise KcoreError(WHAT, "/proc/kallsyms hides the addresses", "run as root; see kernel.kptr_restrict")
     return found
 
 
@@ -125,11 +123,12 @@ def _segments(descriptor: int) -> list[tuple[int, int, int]]:
     (table,) = struct.unpack_from("<Q", header, 32)
     size, count = struct.unpack_from("<HH", header, 54)
     rows = os.pread(descriptor, size * min(count, _MOST_SEGMENTS), table)
-    segments = []
-    for place in range(0, len(rows) - 55, max(size, 56)):
-        kind, _, offset, address, _, _, length, _ = struct.unpack_from("<IIQQQQQQ", rows, place)
-        if kind == _LOAD and length:
-            segments.append((address, address + length, offset))
+    headers = (struct.unpack_from("<IIQQQ8xQ", rows, place) for place in range(0, len(rows) - 55, max(size, 56)))
+    segments = (
+        (address, address + length, offset)
+        for kind, _, offset, address, _, length in headers
+        if kind == _LOAD and length
+    )
     # The direct map is the largest, and most of what we follow lies in it.
     return sorted(segments, key=lambda segment: segment[0] - segment[1])
 
@@ -141,7 +140,7 @@ def _refused(path: str, error: OSError) -> KcoreError:
         errno.EACCES: ("not permitted", "run as root"),
     }
     why, hint = words.get(error.errno or 0, ((error.strerror or "cannot be opened").lower(), ""))
-    return KcoreError(_WHAT, f"{path}: {why}", hint)
+    return KcoreError(WHAT, f"{path}: {why}", hint)
 
 
 # our name: the kernel's, the first that exists

@@ -7,6 +7,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 
 from zombiescope.kernel.kcore import KernelMemory, Layout, UnreadableError
 from zombiescope.kernel.raw import PinFlag, RawPin
@@ -19,15 +20,8 @@ class FileNames:
     the same library."""
 
     def __init__(self, memory: KernelMemory, layout: Layout) -> None:
-        self._memory = memory
-        self._at = layout.at
-        self._known: dict[int, RawPin] = {}
-
-    def of(self, inode: int) -> RawPin:
-        found = self._known.get(inode)
-        if found is None:
-            found = self._known[inode] = self._read(inode)
-        return found
+        self._memory, self._at = memory, layout.at
+        self.of = cache(self._read)
 
     def _read(self, inode: int) -> RawPin:
         memory, at = self._memory, self._at
@@ -66,8 +60,7 @@ class FileNames:
 
 
 _LISTS = 5  # inactive and active anon, inactive and active file, unevictable
-_GENERATIONS = 4
-_MOST_PINS = 16
+_GENERATIONS, _MOST_PINS = 4, 16
 _ANON_MAPPING, _MAPPING_BITS = 1, 3
 
 
@@ -205,8 +198,7 @@ class Folios:
         layout = self._layout
         if flags & layout.bit["PG_head"] and layout.has("folio.mapcount"):
             return self._memory.number(page + layout.at["folio.mapcount"]) < 1 << 31
-        (mapcount,) = struct.unpack_from("<i", raw, layout.at["page.mapcount"])
-        return bool(mapcount >= 0)
+        return bool(struct.unpack_from("<i", raw, layout.at["page.mapcount"])[0] >= 0)
 
 
 def _word(raw: bytes, place: int) -> int:

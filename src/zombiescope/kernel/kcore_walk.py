@@ -15,14 +15,12 @@ from functools import lru_cache
 
 from zombiescope.host.access import Host
 from zombiescope.kernel.btf import BtfError
-from zombiescope.kernel.kcore import KcoreError, KernelMemory, Layout, UnreadableError, read_symbols
+from zombiescope.kernel.kcore import WHAT, KcoreError, KernelMemory, Layout, UnreadableError, read_symbols
 from zombiescope.kernel.kcore_folios import FileNames, Folios, Holdings
 from zombiescope.kernel.raw import CSS_DYING, CSS_ONLINE, CSS_RELEASED, Clock, PinFlag, RawMemcg, RawPin, RawWalk
 
 _LISTS = ("wb.b_dirty", "wb.b_io", "wb.b_more_io", "wb.b_dirty_time", "wb.b_attached")
-_MOST_SUPER_BLOCKS = 1 << 16
-_MOST_WRITEBACKS = 1 << 20
-_MOST_INODES = 8
+_MOST_SUPER_BLOCKS, _MOST_WRITEBACKS, _MOST_INODES = 1 << 16, 1 << 20, 8
 
 
 def read_writeback(
@@ -31,7 +29,7 @@ def read_writeback(
     if super_blocks is None or not layout.has("wb.css", "wb.node", "bdi.wbs"):
         return []
     found: dict[tuple[int, int, int], RawPin] = {}
-    for bdi in {memory_bdi for memory_bdi in _devices(memory, layout, super_blocks) if memory_bdi}:
+    for bdi in set(_devices(memory, layout, super_blocks)) - {0}:
         for link in _links(memory, bdi + layout.at["bdi.wbs"], _MOST_WRITEBACKS):
             try:
                 _take_structure(memory, layout, files, link - layout.at["wb.node"], dead, found)
@@ -73,10 +71,8 @@ def _take_structure(
     if css not in dead:
         return
     flags, before = int(PinFlag.INODE | PinFlag.WRITEBACK), len(found)
-    for name in _LISTS:
-        if name not in layout.at:
-            continue
-        for link in _links(memory, wb + layout.at[name], _MOST_INODES):
+    for start in (layout.at[name] for name in _LISTS if name in layout.at):
+        for link in _links(memory, wb + start, _MOST_INODES):
             inode = link - layout.at["inode.io"]
             file = files.of(inode)
             found[css, file.device, file.inode] = file._replace(css=css, mapping=inode, flags=flags | file.flags)
@@ -84,8 +80,7 @@ def _take_structure(
         found[css, 0, 0] = RawPin(css, wb, flags=int(PinFlag.WRITEBACK))
 
 
-_MOST_MEMCGS = 1 << 20
-_BTF_LIMIT = 64 << 20
+_MOST_MEMCGS, _BTF_LIMIT = 1 << 20, 64 << 20
 # (folios looked at so far, folios of one zombie): whole zombies while it is cheap, samples when there are many.
 _DEPTHS = ((50_000, 1024), (150_000, 64), (1 << 62, 8))
 _ATOMIC = 1
@@ -112,14 +107,12 @@ def walk_kcore(host: Host, nodes: int, wall_clock: Callable[[], float]) -> RawWa
     symbols = read_symbols(host, ("root_mem_cgroup", "jiffies_64", "super_blocks"))
     if "root_mem_cgroup" not in symbols:
         why = "/proc/kallsyms does not list root_mem_cgroup: this kernel is built without CONFIG_KALLSYMS_ALL"
-        raise KcoreError("cannot read the kernel's memory", why)
+        raise KcoreError(WHAT, why)
     try:
         with closing(KernelMemory()) as memory:
             return _walk(memory, layout, symbols, nodes, wall_clock)
     except UnreadableError:
-        raise KcoreError(
-            "cannot read the kernel's memory", "the root of the memory cgroups is not where it should be"
-        ) from None
+        raise KcoreError(WHAT, "the root of the memory cgroups is not where it should be") from None
 
 
 def _walk(

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.host.safe_open import last_error
-from zombiescope.kernel.perf_events import COMM, SAMPLE_ID_ALL, TID, TIME, attributes, open_event, read_ring
+from zombiescope.kernel.perf_events import COMM, SAMPLE_ID_ALL, TID, TIME, attributes, open_event, read_ring, records
 
 PLACE = b"/dev/kmsg"
 _MOST_RECORD_BYTES = 16384
@@ -111,14 +111,11 @@ def parse_record(raw: bytes, dating: Dating) -> KmsgRecord | None:
     if not separator or len(fields) < 3 or not all(field.isdigit() and len(field) < 21 for field in fields[:3]):
         return None
     priority, sequence, micros = (int(field) for field in fields[:3])
-    text = rest.partition(b"\n")[0]
-    text = _ESCAPE.sub(lambda match: bytes([int(match[1], 16)]), text)
+    text = _ESCAPE.sub(lambda match: bytes([int(match[1], 16)]), rest.partition(b"\n")[0])
     return KmsgRecord(sequence, dating.on_wall(micros / 1e6), priority >> 3 == 0, text)
 
 
-_DUMMY = 9
-_EXCLUDE_KERNEL = 1 << 5
-_RECORD_COMM = 3
+_DUMMY, _EXCLUDE_KERNEL, _RECORD_COMM = 9, 1 << 5, 3
 _SET_NAME, _GET_NAME, _NAME_BYTES = 15, 16, 16
 _TRIES = 5
 _MOST_NS = 3600 * 10**9
@@ -161,15 +158,11 @@ def _set_the_same_name() -> None:
 
 def _stamp(content: bytes) -> int | None:
     """The time of this thread's record: it ends with process, thread and time."""
-    at, found = 0, None
-    while at + 8 <= len(content):
-        kind, _, size = struct.unpack_from("<IHH", content, at)
-        if size < 8 or at + size > len(content):
-            break
-        if kind == _RECORD_COMM and size >= 8 + 16:
-            _, thread, stamp = struct.unpack_from("<IIQ", content, at + size - 16)
+    found = None
+    for kind, body in records(content):
+        if kind == _RECORD_COMM and len(body) >= 16:
+            _, thread, stamp = struct.unpack_from("<IIQ", body, len(body) - 16)
             found = stamp if thread == threading.get_native_id() else found
-        at += size
     return found
 
 
@@ -220,11 +213,8 @@ def read_all() -> bytes:
 
 def fresh_lines(text: bytes, last: bytes) -> list[bytes]:
     """Those after the last one that was read; all where it was overwritten since."""
-    if last:
-        at = text.rfind(last + b"\n")
-        if at >= 0:
-            text = text[at + len(last) + 1 :]
-    return [line for line in text.split(b"\n") if line]
+    fresh = text.rpartition(last + b"\n")[2] if last else text
+    return [line for line in fresh.split(b"\n") if line]
 
 
 def parse_line(line: bytes, dating: Dating, number: int) -> KmsgRecord | None:

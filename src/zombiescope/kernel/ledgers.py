@@ -112,7 +112,6 @@ class BpfLedger(Ledger):
         other = Counts(*values[5:8])
         since, self._other = other.less(self._other), other
         self._books.take(Counts(*counted), sum_of(since, flows))
-        dead_full = values[8]
         missed = sum(self._object.missed_runs(name) for name in ("on_mkdir", "on_rmdir", "on_release"))
         return Lifecycle(
             EventTier.BPF,
@@ -120,19 +119,18 @@ class BpfLedger(Ledger):
             self._books.total,
             tuple(flows),
             since,
-            dead_full + missed + self._books.lost,
+            values[8] + missed + self._books.lost,  # the first: how many dead found no room
             Histogram(values[11 : 11 + _BUCKETS]),
             Histogram(values[11 + _BUCKETS :]),
         )
 
     def moved(self) -> tuple[int, int]:
-        births, deaths = struct.unpack_from("<2Q", self._state, 8)
-        return births, deaths
+        return struct.unpack_from("<2Q", self._state, 8)
 
     def dead(self) -> Iterator[Dead]:
         """Those that died since the ledger began and are not released, ordinary deaths on their way among them."""
         boot = self._wall_clock() - time.clock_gettime(time.CLOCK_BOOTTIME)
-        for key, value in entries(self._object.map_descriptor("dead"), 8, _DEAD.size):
+        for key, value in entries(self._object.maps["dead"], 8, _DEAD.size):
             died, born, size, _, path = _DEAD.unpack(value)
             born_at = boot + born / 1e9 if born else None
             yield Dead(int.from_bytes(key, "little"), _path(path, size), boot + died / 1e9, born_at)
@@ -142,7 +140,7 @@ class BpfLedger(Ledger):
 
     def _drain(self, side: str) -> list[Flow]:
         found: dict[bytes, Counts] = {}
-        for _, value in drained(self._object.map_descriptor(side), _FLOW_KEY_BYTES, _FLOW.size):
+        for _, value in drained(self._object.maps[side], _FLOW_KEY_BYTES, _FLOW.size):
             births, deaths, releases, size, _, path = _FLOW.unpack(value)
             name, counts = _path(path, size), Counts(births, deaths, releases)
             found[name] = found[name].plus(counts) if name in found else counts
@@ -150,10 +148,7 @@ class BpfLedger(Ledger):
 
 
 def sum_of(first: Counts, flows: Sequence[Flow]) -> Counts:
-    births, deaths, releases = first
-    for _, counts in flows:
-        births, deaths, releases = births + counts[0], deaths + counts[1], releases + counts[2]
-    return Counts(births, deaths, releases)
+    return Counts(*map(sum, zip(first, *(flow.counts for flow in flows), strict=True)))
 
 
 def _path(raw: bytes, size: int) -> bytes:
@@ -275,8 +270,7 @@ EVENTS = ("cgroup_mkdir", "cgroup_rmdir", "cgroup_release")
 _BUFFER_KIBIBYTES = 1024
 _PACES = ((0.5, 0.1), (0.2, 0.25), (0.05, 0.5), (0.0, 1.0))
 """How full the fullest buffer was, and after how many seconds to look again."""
-_MOST_PATTERNS = 4096
-_MOST_DEAD = 65536
+_MOST_PATTERNS, _MOST_DEAD = 4096, 65536
 _BIRTH, _DEATH = 0, 1
 _LOST = (b"overrun:", b"commit overrun:", b"dropped events:")
 
@@ -389,9 +383,9 @@ class TraceLedger(Ledger):
             self._zombie_times[min(micros.bit_length(), _BUCKETS - 1)] += 1
 
     def _lost(self) -> int:
-        lost = 0
-        for cpu in self._instance.cpus():
-            for line in self._instance.read(f"per_cpu/{cpu}/stats").splitlines():
-                if line.startswith(_LOST):
-                    lost += int(line.rpartition(b" ")[2])
-        return lost
+        return sum(
+            int(line.rpartition(b" ")[2])
+            for cpu in self._instance.cpus()
+            for line in self._instance.read(f"per_cpu/{cpu}/stats").splitlines()
+            if line.startswith(_LOST)
+        )

@@ -35,10 +35,8 @@ def largest_order(page_bytes: int) -> int:
 
 class PageFrames:
     def __init__(self, owners: int, flags: int, own_map: int, page_bytes: int = PAGE_BYTES) -> None:
+        self._owners, self._flags, self._own_map = owners, flags, own_map
         self._largest_order = largest_order(page_bytes)
-        self._owners = owners
-        self._flags = flags
-        self._own_map = own_map
 
     def at(self, first_page: int, pages: int) -> list[int]:
         """Frames behind our own addresses; 0 where no page is mapped in. Raises ObservationError where the kernel hides them."""
@@ -133,9 +131,7 @@ class ResidentWindow:
     """
 
     def __init__(self, address: int, pages: int, pipe: tuple[int, int]) -> None:
-        self.address = address
-        self._size = pages
-        self._pipe = pipe
+        self.address, self._size, self._pipe = address, pages, pipe
         self.used = 0
         """Pages laid out so far."""
 
@@ -147,7 +143,8 @@ class ResidentWindow:
         """Maps a part of a file behind what is there; its first page in the window. Raises OSError where it cannot be mapped."""
         assert pages <= self.room
         where = self.used
-        _map(self._at(where), pages, mmap.PROT_READ, mmap.MAP_SHARED | _MAP_FIXED, descriptor, first_page)
+        place = self.address + where * PAGE_BYTES
+        _map(place, pages, mmap.PROT_READ, mmap.MAP_SHARED | _MAP_FIXED, descriptor, first_page)
         self.used += pages
         return where
 
@@ -173,9 +170,6 @@ class ResidentWindow:
         if self.used:
             _map(self.address, self.used, _NO_ACCESS, _RESERVED | _MAP_FIXED, -1, 0)
             self.used = 0
-
-    def _at(self, page: int) -> int:
-        return self.address + page * PAGE_BYTES
 
 
 @contextmanager

@@ -32,7 +32,7 @@ _ATTR_BYTES = 112
 _CLOSE_ON_EXEC = 8
 _ENABLE, _DISABLE = 0x2400, 0x2401
 _DEEPEST = 127
-_HEAD, _TAIL = 1024, 1032
+_HEAD, _TAIL = 1024, 1032  # one behind the other
 _UNKNOWN_FLAG = (errno.EINVAL, errno.E2BIG, errno.EOPNOTSUPP)
 
 
@@ -56,10 +56,9 @@ _WISHES = (
 
 def attr(rate_hz: int, wish: Wish) -> bytes:
     flags = _DISABLED | _MMAP | COMM | _FREQUENCY | _TASK | SAMPLE_ID_ALL | _MMAP2 | _COMM_EXEC | _USE_CLOCKID
-    flags |= (_BUILD_ID if wish.build_ids else 0) | (_CGROUP if wish.cgroups else 0)
-    flags |= _KSYMBOL if wish.kernel_symbols else 0
+    optional = (wish.build_ids and _BUILD_ID) | (wish.cgroups and _CGROUP) | (wish.kernel_symbols and _KSYMBOL)
     wanted = _IP | TID | TIME | _CALLCHAIN | _CPU | _PERIOD | (_CGROUP_ID if wish.cgroups else 0)
-    return attributes(_CPU_CLOCK, rate_hz, wanted, flags)
+    return attributes(_CPU_CLOCK, rate_hz, wanted, flags | optional)
 
 
 def kernel_only(rate_hz: int, wish: Wish) -> bytes:
@@ -117,8 +116,7 @@ class _Ring:
 
 def read_ring(memory: mmap.mmap, size: int) -> bytes:
     """Everything new: whole records, as the kernel moves its end only past whole ones."""
-    head = struct.unpack_from("<Q", memory, _HEAD)[0]
-    tail = struct.unpack_from("<Q", memory, _TAIL)[0]
+    head, tail = struct.unpack_from("<QQ", memory, _HEAD)
     if head == tail:
         return b""
     _order()
@@ -221,7 +219,7 @@ def parse_rings(contents: Iterable[bytes]) -> Drained:
     samples: list[StackSample] = []
     lost = 0
     for content in contents:
-        for kind, body in _records(content):
+        for kind, body in records(content):
             if kind == _SAMPLE:
                 found = _sample(body)
                 if found is not None:
@@ -231,7 +229,8 @@ def parse_rings(contents: Iterable[bytes]) -> Drained:
     return Drained(samples, lost)
 
 
-def _records(content: bytes) -> Iterator[tuple[int, bytes]]:
+def records(content: bytes) -> Iterator[tuple[int, bytes]]:
+    """The kind and what is behind the header of each; a damaged one ends it."""
     at = 0
     while at + _HEADER.size <= len(content):
         kind, _, size = _HEADER.unpack_from(content, at)

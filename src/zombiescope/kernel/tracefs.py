@@ -21,9 +21,7 @@ from zombiescope.facts.softirq import CoreLatency
 from zombiescope.host.safe_paths import descriptor_of, held_open
 
 _PLACES = (b"/sys/kernel/tracing", b"/sys/kernel/debug/tracing")
-_FSOPEN, _FSCONFIG, _FSMOUNT = 430, 431, 432
-_CREATE = 6
-_CLOEXEC = 1
+_FSOPEN, _FSCONFIG, _FSMOUNT, _CREATE, _CLOEXEC = 430, 431, 432, 6, 1
 _OURS = re.compile(r"zombiescope-([0-9]+)-([0-9]+)(?:-[a-z]+)?")
 
 
@@ -57,8 +55,7 @@ def _refused(step: str) -> TracefsError:
 
 
 def read_below(top: int, path: str) -> bytes:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=top)
-    with os.fdopen(descriptor, "rb", buffering=0) as opened:
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=top), "rb", buffering=0) as opened:
         return opened.read()
 
 
@@ -163,15 +160,11 @@ class SoftirqHist:
 
     def read(self) -> dict[str, Any]:
         """As BPF tells it; when the longest began is not known."""
-        text = self._instance.read(f"events/synthetic/{self._event}/hist")
-        buckets, dropped = buckets_by_core(text)
+        buckets, dropped = buckets_by_core(self._instance.read(f"events/synthetic/{self._event}/hist"))
         longest = longest_by_core(self._instance.read(f"{_ENTRY}/hist"))
-        nothing = [[], 0.0, None, False]
+        others: dict[str, list[Any]] = {kind: [[], 0.0, None, False] for kind in CoreLatency._fields[1:]}
         cores = {
-            str(core): {
-                kind: [buckets.get(core, []), longest.get(core, 0.0), None, False] if kind == "network" else nothing
-                for kind in CoreLatency._fields[1:]
-            }
+            str(core): others | {"network": [buckets.get(core, []), longest.get(core, 0.0), None, False]}
             for core in sorted({*buckets, *longest})
         }
         return {"cores": cores, "missed": dropped, "by": "hist"}
@@ -229,9 +222,9 @@ def remove_leftovers() -> None:
     with held_open(open_tracefs()) as top, suppress(OSError):
         text = read_below(top, "synthetic_events").decode(errors="replace")
         owners = {(match[1], match[2]) for match in map(_NAME.match, text.split("\n")) if match}
-        gone = [pair for pair in owners if start_time(int(pair[0])) != int(pair[1])]
-        for process, begun in gone:
-            _remove(top, f"zombiescope-{process}-{begun}-hist", f"zombiescope_{process}_{begun}")
+        for process, begun in owners:
+            if start_time(int(process)) != int(begun):
+                _remove(top, f"zombiescope-{process}-{begun}-hist", f"zombiescope_{process}_{begun}")
 
 
 def _begin_guard(instance: str, event: str) -> tuple[int, int]:
