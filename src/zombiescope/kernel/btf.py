@@ -83,8 +83,7 @@ class Btf:
         return None
 
     def enumerator(self, enum: str, name: str) -> int | None:
-        place = self._types.get((enum, _ENUM))
-        if place is None:
+        if (place := self._types.get((enum, _ENUM))) is None:
             return None
         _, info, _ = self._type(place)
         at = self._places[place] + 12
@@ -125,8 +124,7 @@ class Btf:
         """The type behind its aliases: number, kind, count of members, size or referred type."""
         for _ in range(_MOST_ALIASES):
             _, info, size = self._type(number)
-            kind = info >> 24 & 31
-            if kind not in _ALIASES:
+            if (kind := info >> 24 & 31) not in _ALIASES:
                 return number, kind, info & 0xFFFF, size
             number = size
         raise BtfError("a type is an alias of itself")
@@ -150,8 +148,7 @@ class Btf:
     def _follow(self, fields: list[str], offset: int, number: int) -> tuple[int, int] | None:
         """From a type to a field of its fields: where it lies, and its type."""
         for name in fields:
-            found = self._member(number, name)
-            if found is None:
+            if (found := self._member(number, name)) is None:
                 return None
             offset, number = offset + found[0], found[1]
         return offset, number
@@ -164,10 +161,8 @@ class Btf:
         for name, member, offset in self._members(number):
             if name == wanted:
                 return offset, member
-            if not name:
-                inside = self._member(member, wanted, depth + 1)
-                if inside is not None:
-                    return offset + inside[0], inside[1]
+            if not name and (inside := self._member(member, wanted, depth + 1)):
+                return offset + inside[0], inside[1]
         return None
 
     def _members(self, number: int) -> Iterator[tuple[str, int, int]]:

@@ -92,8 +92,7 @@ class FilePages:
                 break
             try:
                 with open_regular(candidate) as (descriptor, status):
-                    opened = self._new(candidate, status)
-                    if opened is not None:
+                    if (opened := self._new(candidate, status)) is not None:
                         done.append(opened)
                         opened.is_part = not self._lay(opened, descriptor, is_over)
             except safe_open.NotRegularError:
@@ -123,8 +122,7 @@ class FilePages:
                 self._flush()
             if at:
                 at = _next_data(descriptor, at)
-            pages = min(end - at, self._window.room)
-            if pages <= 0:
+            if (pages := min(end - at, self._window.room)) <= 0:
                 break
             self._laid.append(_Stretch(opened, self._window.lay(descriptor, at, pages), pages))
             at += pages
@@ -142,8 +140,7 @@ class FilePages:
             for frame in frames[stretch.first : stretch.first + stretch.pages]:
                 if frame:
                     stretch.file.resident += 1
-                    owner = owners.get(frame, 0)
-                    if owner in self._wanted:
+                    if (owner := owners.get(frame, 0)) in self._wanted:
                         stretch.file.pages[owner] += 1
         self._laid.clear()
 
@@ -152,8 +149,7 @@ class FilePages:
         found: Counter[int] = Counter()
         for start in range(0, length, PAGES):
             place, pages = address + start * PAGE_BYTES, min(PAGES, length - start)
-            resident = resident_pages(place, pages)
-            if resident:
+            if resident := resident_pages(place, pages):
                 self._window.touch_at(place, pages, resident)
                 owners = self._frames.owners(frame for frame in self._frames.at(place // PAGE_BYTES, pages) if frame)
                 found.update(owner for owner in owners.values() if owner in self._wanted)
@@ -230,8 +226,7 @@ def measure(
                 window.lay(descriptor, 0, pages)
         resident = window.resident()
         for _ in range(_TRIES):
-            found = _once(window, resident, figures, cpus)
-            if found is not None:
+            if (found := _once(window, resident, figures, cpus)) is not None:
                 return found
     except OSError:
         return None

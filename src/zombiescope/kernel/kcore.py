@@ -250,7 +250,6 @@ class Layout:
 
 
 def _flag(btf: Btf, name: str) -> int:
-    bit = btf.enumerator("pageflags", name)
-    if bit is None:
+    if (bit := btf.enumerator("pageflags", name)) is None:
         raise BtfError(f"this kernel has no page flag {name}")
     return 1 << bit

@@ -50,8 +50,7 @@ class FileNames:
                 if dentry == top:
                     return b"".join(names), flags | PinFlag.ROOTED
                 names.append(memory.text(memory.pointer(dentry + at["dentry.name"])) + b"\0")
-                above = memory.pointer(dentry + at["dentry.parent"])
-                if above == dentry:
+                if (above := memory.pointer(dentry + at["dentry.parent"])) == dentry:
                     return b"".join(names), flags | PinFlag.PSEUDO
                 dentry = above
         except UnreadableError:
@@ -87,8 +86,7 @@ class Folios:
         """At most `limit` folios are followed; beyond, or where a list breaks off, the look is partial."""
         found, at, memory = Holdings(), self._layout.at, self._memory
         for node in range(self._nodes):
-            per_node = memory.pointer(memcg + at["memcg.nodes"] + 8 * node)
-            if not per_node:
+            if not (per_node := memory.pointer(memcg + at["memcg.nodes"] + 8 * node)):
                 continue
             before = found.lru_anon + found.lru_file
             self._sizes(per_node, found)

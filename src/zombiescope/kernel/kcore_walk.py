@@ -67,8 +67,7 @@ def _take_structure(
     dead: Collection[int],
     found: dict[tuple[int, int, int], RawPin],
 ) -> None:
-    css = memory.pointer(wb + layout.at["wb.css"])
-    if css not in dead:
+    if (css := memory.pointer(wb + layout.at["wb.css"])) not in dead:
         return
     flags, before = int(PinFlag.INODE | PinFlag.WRITEBACK), len(found)
     for start in (layout.at[name] for name in _LISTS if name in layout.at):
@@ -179,6 +178,7 @@ def _read(tree: _Tree, css: int, flags: int) -> RawMemcg:
     parent = memory.pointer(css + at["css.parent"])
     dead = bool(flags & CSS_DYING)
     limit = next(limit for most, limit in _DEPTHS if tree.folios.looked_at < most)
+    kill = tree.layout.oom_kill if "memcg.events" in at else None
     held = tree.folios.of(memcg, css, limit) if dead else Holdings()
     return RawMemcg(
         css=css,
@@ -186,7 +186,7 @@ def _read(tree: _Tree, css: int, flags: int) -> RawMemcg:
         id=memory.pointer(kn + at["kn.id"]),
         serial=memory.pointer(css + at["css.serial"]),
         peak=memory.pointer(memcg + at["memcg.peak"]) if dead else 0,
-        oom_kills=_oom_kills(tree, memcg) if dead else 0,
+        oom_kills=memory.pointer(memcg + at["memcg.events"] + 8 * kill) if dead and kill is not None else 0,
         born=memory.pointer(memcg + at["memcg.born"]) if "memcg.born" in at else 0,
         psi_born=0,
         refs=_references(tree, css) if dead else -1,
@@ -220,9 +220,3 @@ def _references(tree: _Tree, css: int) -> int:
     else:
         return -1
     return count if count >= 0 else -1
-
-
-def _oom_kills(tree: _Tree, memcg: int) -> int:
-    if tree.layout.oom_kill is None or not tree.layout.has("memcg.events"):
-        return 0
-    return tree.memory.pointer(memcg + tree.layout.at["memcg.events"] + 8 * tree.layout.oom_kill)

@@ -92,8 +92,7 @@ class Kmsg:
                 if error.errno == errno.EPIPE:  # the next record was overwritten: the one after it is still there
                     continue
                 raise
-            record = parse_record(raw, dating)
-            if record is None:
+            if (record := parse_record(raw, dating)) is None:
                 continue
             if self._next is not None and record.sequence > self._next:
                 self.lost += record.sequence - self._next
@@ -190,8 +189,7 @@ class Klog:
         lines = fresh_lines(read_all(), self._last)
         for line in lines[-most:]:
             self._last = line
-            record = parse_line(line, dating, self._number)
-            if record is not None:
+            if (record := parse_line(line, dating, self._number)) is not None:
                 self._number += 1
                 yield record
 
@@ -201,12 +199,10 @@ class Klog:
 
 def read_all() -> bytes:
     library = ctypes.CDLL(None, use_errno=True)
-    size = library.klogctl(_SIZE_BUFFER, None, 0)
-    if size < 0:
+    if (size := library.klogctl(_SIZE_BUFFER, None, 0)) < 0:
         raise last_error()
     buffer = ctypes.create_string_buffer(min(size, _MOST_BYTES))
-    length = library.klogctl(_READ_ALL, buffer, len(buffer))
-    if length < 0:
+    if (length := library.klogctl(_READ_ALL, buffer, len(buffer))) < 0:
         raise last_error()
     return buffer.raw[:length]
 
@@ -219,8 +215,7 @@ def fresh_lines(text: bytes, last: bytes) -> list[bytes]:
 
 def parse_line(line: bytes, dating: Dating, number: int) -> KmsgRecord | None:
     """`<priority>[seconds.microseconds] text`; without a time, where printk writes none, it says nothing about when."""
-    found = _LINE.fullmatch(line)
-    if found is None:
+    if (found := _LINE.fullmatch(line)) is None:
         return None
     at = dating.on_wall(int(found[2]) + int(found[3]) / 1e6)
     return KmsgRecord(number, at, int(found[1]) >> 3 == 0, found[4])

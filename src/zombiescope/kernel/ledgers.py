@@ -211,8 +211,7 @@ class PageReader:
             (commit,) = _WORD.unpack_from(page, self._commit.offset)
             content = page[: self._data.offset + (commit & _COMMIT_MASK)]
             for record, stamp in self._records(content):
-                event = self._event(record, stamp)
-                if event:
+                if event := self._event(record, stamp):
                     yield event
 
     def _records(self, page: bytes) -> Iterator[tuple[bytes, int]]:
@@ -238,8 +237,7 @@ class PageReader:
                 yield page[start:at], stamp
 
     def _event(self, record: bytes, stamp: int) -> Event | None:
-        known = self._kinds.get(int.from_bytes(record[:2], "little"))
-        if known is None:
+        if (known := self._kinds.get(int.from_bytes(record[:2], "little"))) is None:
             return None
         kind, form = known
         place = int.from_bytes(record[form.path.offset : form.path.offset + 4], "little")
@@ -337,8 +335,7 @@ class TraceLedger(Ledger):
         instance.write("trace_clock", "boot")
         kinds: dict[int, tuple[int, EventFormat]] = {}
         for kind, name in enumerate(EVENTS):
-            form = parse_event_format(instance.read(f"events/cgroup/{name}/format"))
-            if form is None:
+            if (form := parse_event_format(instance.read(f"events/cgroup/{name}/format"))) is None:
                 raise TracefsError("cannot watch cgroup events", f"the event {name} is not in a form we know", "")
             kinds[int(instance.read(f"events/cgroup/{name}/id"))] = (kind, form)
             instance.write(f"events/cgroup/{name}/filter", f"root=={hierarchy_number}")

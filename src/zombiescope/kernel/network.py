@@ -55,8 +55,7 @@ def _sockets(family: int, protocol: int) -> Iterator[DiagSocket]:
                 if kind == _ERROR:
                     code = -int.from_bytes(message[:4], "little", signed=True)
                     raise OSError(code, os.strerror(code))
-                found = parse_answer(message, protocol)
-                if found is not None:
+                if (found := parse_answer(message, protocol)) is not None:
                     yield found
 
 
@@ -94,8 +93,7 @@ _NAME_BYTES, _MOST_COUNTERS = 32, 65536
 def read_driver_counters(device: str) -> dict[str, int]:
     """Every counter of one interface of our network namespace; raises OSError where the driver has none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as door:
-        count = _count(door, device)
-        if not count:
+        if not (count := _count(door, device)):
             return {}
         names = _ask(door, device, struct.pack("<III", _GSTRINGS, _STATS_SET, count), count * _NAME_BYTES)
         values = _ask(door, device, struct.pack("<II", _GSTATS, count), count * 8)

@@ -87,8 +87,7 @@ def attributes(event: int, rate_or_period: int, wanted: int, flags: int) -> byte
 
 def open_event(raw: bytes, cpu: int, process: int = -1) -> int:
     """-1: every process, or every core; 0: this thread."""
-    number = _NUMBERS.get(platform.machine())
-    if number is None:
+    if (number := _NUMBERS.get(platform.machine())) is None:
         raise OSError(errno.ENOSYS, f"perf_event_open is not known on {platform.machine()}")
     library = ctypes.CDLL(None, use_errno=True)
     buffer = ctypes.create_string_buffer(raw, len(raw))
@@ -221,8 +220,7 @@ def parse_rings(contents: Iterable[bytes]) -> Drained:
     for content in contents:
         for kind, body in records(content):
             if kind == _SAMPLE:
-                found = _sample(body)
-                if found is not None:
+                if (found := _sample(body)) is not None:
                     samples.append(found)
             elif kind == _LOST and len(body) >= 16:
                 lost += int.from_bytes(body[8:16], "little")

@@ -239,8 +239,7 @@ def _merged(pins: tuple[RawPin, ...]) -> list[RawPin]:
     """Folios of one file need not lie side by side on a list."""
     merged: dict[int, RawPin] = {}
     for pin in pins:
-        before = merged.get(pin.mapping)
-        if before is not None:
+        if (before := merged.get(pin.mapping)) is not None:
             pin = before._replace(
                 pages=before.pages + pin.pages,
                 folios=before.folios + pin.folios,
@@ -255,9 +254,9 @@ def kind_of_nameless(name: bytes) -> PinKind:
     """Only the kernel's internal mount has names below no directory, so no user's file passes for one of these."""
     if name.startswith(b"memfd:"):
         return PinKind.MEMFD
-    if name == b"dev/zero":
-        return PinKind.SHARED_ANON
-    return PinKind.SYSV_SHM if _SYSV.fullmatch(name) else PinKind.OTHER
+    if _SYSV.fullmatch(name):
+        return PinKind.SYSV_SHM
+    return PinKind.SHARED_ANON if name == b"dev/zero" else PinKind.OTHER
 
 
 def _device(number: int) -> str:

@@ -35,14 +35,12 @@ def open_tracefs() -> int:
         if os.path.isdir(place + b"/instances"):
             return os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     libc = ctypes.CDLL(None, use_errno=True)
-    context = libc.syscall(_FSOPEN, b"tracefs", _CLOEXEC)
-    if context < 0:
+    if (context := libc.syscall(_FSOPEN, b"tracefs", _CLOEXEC)) < 0:
         raise _refused("fsopen")
     with held_open(context):
         if libc.syscall(_FSCONFIG, context, _CREATE, None, None, 0) < 0:
             raise _refused("fsconfig")
-        mounted = libc.syscall(_FSMOUNT, context, _CLOEXEC, 0)
-        if mounted < 0:
+        if (mounted := libc.syscall(_FSMOUNT, context, _CLOEXEC, 0)) < 0:
             raise _refused("fsmount")
         return int(mounted)
 
@@ -229,8 +227,7 @@ def remove_leftovers() -> None:
 
 def _begin_guard(instance: str, event: str) -> tuple[int, int]:
     reading, writing = os.pipe2(os.O_CLOEXEC)
-    child = os.fork()
-    if child:
+    if child := os.fork():
         os.close(reading)
         return child, writing
     try:

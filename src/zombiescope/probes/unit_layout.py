@@ -75,8 +75,7 @@ def _logical_lines(data: bytes) -> Iterator[tuple[int, str | None]]:
             start = start if pending else number
             pending += text[:-1] + " "
             continue
-        line = (pending + text).strip()
-        if line:
+        if line := (pending + text).strip():
             yield start if pending else number, line
         pending = ""
     if pending.strip():
@@ -253,8 +252,7 @@ class Enablement:
         if folder == b"/run/systemd/transient":
             return "transient"
         known = {unit.name, *unit.words("Install", "Alias"), *_default_instance(unit)}
-        found = self._found(unit.name, folder, known)
-        if found:
+        if found := self._found(unit.name, folder, known):
             return found
         if self._found(unit.name, folder, None):
             return "indirect"

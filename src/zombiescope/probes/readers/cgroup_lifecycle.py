@@ -73,8 +73,7 @@ def read_cgroup_births(
     if not host.is_live or seconds <= 0:
         return Counter()
     start = host.monotonic()
-    watch = watch_births(host, hierarchy)
-    if isinstance(watch, Gap):
+    if isinstance(watch := watch_births(host, hierarchy), Gap):
         return watch
     while (over := host.monotonic() - start) < seconds:
         progress(over)
@@ -135,9 +134,7 @@ def open_ledger(host: Host, hierarchy: Hierarchy, tiers: Sequence[EventTier] = A
     if not host.is_live:
         return Gap("births", "nothing happens in a folder", "run on the host itself")
     refused: list[Gap] = []
-    for tier in (EventTier.BPF, EventTier.TRACEFS):
-        if tier not in tiers:
-            continue
+    for tier in [each for each in (EventTier.BPF, EventTier.TRACEFS) if each in tiers]:
         try:
             return _open(tier, host, hierarchy, tuple(refused))
         except ObservationError as error:
@@ -158,7 +155,6 @@ def _hierarchy_number(host: Host, hierarchy: Hierarchy) -> int:
     """The kernel's number of the hierarchy; the unified one is 0, also where /proc/cgroups has no row for memory."""
     if hierarchy.version is HierarchyVersion.V2:
         return 0
-    row = read_controller_row(host)
-    if isinstance(row, ControllerRow):
+    if isinstance(row := read_controller_row(host), ControllerRow):
         return row.hierarchy
     raise ObservationError("cannot watch cgroup events", row.reason, row.hint)

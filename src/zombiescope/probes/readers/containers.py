@@ -52,10 +52,8 @@ def read_pod_folders(files: Files) -> list[PodFolder]:
 
 
 def parsed_folders(names: Iterable[bytes]) -> Iterator[PodFolder]:
-    for name in names:
-        found = _FOLDER.fullmatch(name)
-        if found:
-            yield PodFolder(name, found[3].decode("ascii"), shown(found[1]), shown(found[2]))
+    for found in filter(None, map(_FOLDER.fullmatch, names)):
+        yield PodFolder(found[0], found[3].decode("ascii"), shown(found[1]), shown(found[2]))
 
 
 def read_links(files: Files) -> list[bytes]:
@@ -106,10 +104,9 @@ _NAMED = re.compile(rb"--(?:hostname-override|node-name)[=\0]([A-Za-z0-9.-]+)\0"
 def read_node_name(host: Host) -> str:
     """As kubelet was told to call this node; empty where it was told nothing, or cannot be seen."""
     for process in filter(bytes.isdigit, names_or_nothing(host, b"/proc")):
-        if read_or_nothing(host, b"/proc/" + process + b"/comm").strip() in _KUBELETS:
-            found = _NAMED.search(read_or_nothing(host, b"/proc/" + process + b"/cmdline"))
-            if found:
-                return found[1].decode("ascii")
+        is_kubelet = read_or_nothing(host, b"/proc/" + process + b"/comm").strip() in _KUBELETS
+        if is_kubelet and (found := _NAMED.search(read_or_nothing(host, b"/proc/" + process + b"/cmdline"))):
+            return found[1].decode("ascii")
     return ""
 
 
@@ -127,11 +124,7 @@ def own_pod(mountinfo: bytes, cgroup: bytes) -> str:
 _DOCKER = b"/var/lib/docker/containers"
 
 
-def read_containers(files: Files) -> tuple[RestartingContainer, ...]:
-    return tuple(_docker(files))
-
-
-def _docker(files: Files) -> Iterator[RestartingContainer]:
+def read_containers(files: Files) -> Iterator[RestartingContainer]:
     for name in files.list(_DOCKER):
         path = _DOCKER + b"/" + name + b"/config.v2.json"
         try:
@@ -152,10 +145,9 @@ def _with_state(found: RestartingContainer, state: object) -> RestartingContaine
     reason = "OOMKilled" if state.get("OOMKilled") is True else ""
     is_running = state.get("Running") is True and state.get("Restarting") is not True
     pause = began - ended if began is not None and ended is not None and began > ended else None
-    last = max((at for at in (began, ended) if at is not None), default=None)
     return replace(
         found,
-        restarted_at=last,
+        restarted_at=max((at for at in (began, ended) if at is not None), default=None),
         pause_seconds=pause,
         is_running=is_running,
         ended=(reason, code if isinstance(code, int) and not is_running else None),
@@ -164,9 +156,8 @@ def _with_state(found: RestartingContainer, state: object) -> RestartingContaine
 
 def _time(said: object) -> float | None:
     """RFC 3339 with nanoseconds; the year 1 stands for never."""
-    text = said if isinstance(said, str) else ""
     try:
-        moment = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(said if isinstance(said, str) else "")
     except ValueError:
         return None
     return moment.timestamp() if moment.year > 1970 and moment.tzinfo else None
@@ -214,8 +205,7 @@ def _scripts(files: Files) -> Iterator[Schedule]:
     levels: dict[bytes, list[str]] = {}
     for level in (b"2", b"3", b"4", b"5", b"S"):
         for link in files.list(b"/etc/rc" + level + b".d"):
-            said = _START.fullmatch(link)
-            if said:
+            if said := _START.fullmatch(link):
                 levels.setdefault(said[1], []).append(level.decode())
     for name in files.list(b"/etc/init.d"):
         entry = files.entry(b"/etc/init.d/" + name)

@@ -23,8 +23,7 @@ from zombiescope.probes.kernel_text import refusal
 
 FACT = "kernel_log"
 _RESTRICTION = b"/proc/sys/kernel/dmesg_restrict"
-_MOST_LINES = 400_000
-_MOST_KEPT = 5_000
+_MOST_LINES, _MOST_KEPT = 400_000, 5_000
 _JOURNAL = ("-k", "-b", "-o", "json", "-n", "200000", "--no-pager", "_TRANSPORT=kernel")
 _FIELDS = "--output-fields=MESSAGE,SYSLOG_FACILITY,_SOURCE_MONOTONIC_TIMESTAMP,_TRANSPORT"
 _NOT_HERE = Gap(FACT, "a folder has no kernel log, and its recording did not keep it", "run it on the live host")
@@ -41,9 +40,7 @@ def read_kernel_log(host: Host, *, believe_users: bool = False) -> KernelLog | G
     except OSError as error:
         return refusal(FACT, _RESTRICTION, error)
     outcome = host.experiment("kernel_log", lambda: _look(host, believe_users=believe_users))
-    if outcome is None:
-        return _NOT_HERE
-    return made_of_outcome(outcome, _kept, _GARBLED)
+    return _NOT_HERE if outcome is None else made_of_outcome(outcome, _kept, _GARBLED)
 
 
 class LogFollower:
@@ -104,8 +101,7 @@ def _look(host: Host, *, believe_users: bool) -> dict[str, Any]:
     try:
         log = _open_log(host)
     except OSError as error:
-        reason = refusal(FACT, root + PLACE, error)
-        return _journal(root, reason, now, believe_users=believe_users)
+        return _journal(root, refusal(FACT, root + PLACE, error), now, believe_users=believe_users)
     try:
         records = list(log.read(_MOST_LINES))
     except OSError as error:
@@ -171,9 +167,8 @@ def parse_journal_line(raw: bytes) -> Line | None:
     text = _message(entry.get("MESSAGE"))
     if not numbers or text is None:
         return None
-    received = numbers[0]
     late = max(numbers[1] - numbers[2], 0) if len(numbers) == 3 else 0
-    return (received - late) / 1e6, entry.get("SYSLOG_FACILITY") == "0", text
+    return (numbers[0] - late) / 1e6, entry.get("SYSLOG_FACILITY") == "0", text
 
 
 def _message(value: object) -> bytes | None:

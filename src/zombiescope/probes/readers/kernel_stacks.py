@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
+from contextlib import suppress
 
 from zombiescope.facts.cores import KernelSample, KernelSamples
 from zombiescope.facts.gap import Gap
@@ -21,8 +22,7 @@ _RING_PAGES = 16
 _KALLSYMS = b"/proc/kallsyms"
 _KALLSYMS_LIMIT = 128 << 20
 _MOST_SAMPLES = 200_000
-_FAR = 1 << 20
-_CODE = b"TtWw"
+_FAR, _CODE = 1 << 20, b"TtWw"
 
 
 class KernelStacks:
@@ -88,10 +88,9 @@ class KernelStacks:
 
     def _functions(self, addresses: set[int]) -> dict[int, str] | Gap:
         try:
-            text = self._host.read(_KALLSYMS, _KALLSYMS_LIMIT)
+            return name_addresses(self._host.read(_KALLSYMS, _KALLSYMS_LIMIT), addresses)
         except OSError as error:
             return refusal(FACT, _KALLSYMS, error)
-        return name_addresses(text, addresses)
 
 
 def open_kernel_stacks(host: Host, cores: list[int]) -> KernelStacks | Gap:
@@ -112,10 +111,8 @@ def name_addresses(text: bytes, addresses: set[int]) -> dict[int, str] | Gap:
     for line in text.split(b"\n"):
         kind, name = line[17:18], line[19:]
         if kind and kind in _CODE and name:
-            try:
+            with suppress(ValueError):
                 places.append((int(line[:16], 16), name))
-            except ValueError:
-                continue
     places.sort()
     starts = [start for start, _ in places]
     if not starts or not starts[-1]:

@@ -23,22 +23,18 @@ _SOME = re.compile(rb"^some avg10=([0-9]{1,3}\.[0-9]{1,3}) ", re.MULTILINE)
 
 def read_machine_health(host: Host) -> Health:
     """Each figure or None: kernels may be built without PSI, and before 5.9 refaults were counted in one line."""
+    vmstat = flat_keyed(read_or_nothing(host, b"/proc/vmstat"))
     return Health(
         host.monotonic(),
         _pressure(host, b"/proc/pressure/memory"),
         _pressure(host, b"/proc/pressure/io"),
-        _refaults(host),
+        vmstat.get(b"workingset_refault_file", vmstat.get(b"workingset_refault")),
     )
 
 
 def _pressure(host: Host, path: bytes) -> float | None:
     found = _SOME.search(read_or_nothing(host, path))
     return float(found[1]) if found else None
-
-
-def _refaults(host: Host) -> int | None:
-    values = flat_keyed(read_or_nothing(host, b"/proc/vmstat"))
-    return values.get(b"workingset_refault_file", values.get(b"workingset_refault"))
 
 
 def read_memory_bytes(host: Host) -> int | Gap:
@@ -78,12 +74,17 @@ _CPUS = b"/sys/devices/system/cpu/possible"
 _POSSIBLE_NODES = b"/sys/devices/system/node/possible"
 
 
+_IDENTITY = (
+    (b"/proc/sys/kernel/hostname", "host.name"),
+    (b"/proc/sys/kernel/osrelease", "host.kernel"),
+    (b"/proc/sys/kernel/random/boot_id", "host.boot_id"),
+    (b"/proc/uptime", "host.uptime_seconds"),
+)
+
+
 def read_identity(host: Host) -> Identity:
     gaps: list[Gap] = []
-    name = _line(host, b"/proc/sys/kernel/hostname", "host.name", gaps)
-    kernel = _line(host, b"/proc/sys/kernel/osrelease", "host.kernel", gaps)
-    boot_id = _line(host, b"/proc/sys/kernel/random/boot_id", "host.boot_id", gaps)
-    uptime = _line(host, b"/proc/uptime", "host.uptime_seconds", gaps)
+    name, kernel, boot_id, uptime = (_line(host, path, fact, gaps) for path, fact in _IDENTITY)
     seconds = _seconds(uptime)
     if uptime is not None and seconds is None:
         gaps.append(Gap("host.uptime_seconds", "/proc/uptime is not in a form we know"))
@@ -104,10 +105,8 @@ def read_shape(host: Host) -> Shape:
 def _has_nodes(host: Host) -> bool:
     try:
         host.read(_POSSIBLE_NODES)
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True
+    except OSError as error:
+        return not isinstance(error, FileNotFoundError)
     return True
 
 
@@ -238,8 +237,8 @@ def _was_not_asked(question: Callable[[bytes], object], path: bytes) -> bool:
 
 
 def _node_files(host: Host) -> tuple[bytes, ...]:
-    names = names_or_nothing(host, _NODES)
-    nodes = sorted(name for name in names if name.startswith(b"node") and name[4:].isdigit())
+    found = names_or_nothing(host, _NODES)
+    nodes = sorted(name for name in found if name.startswith(b"node") and name[4:].isdigit())
     return tuple(place for name in nodes if answers(host.inode, place := b"%s/%s/reclaim" % (_NODES, name)))
 
 
@@ -249,21 +248,13 @@ def _swaps(host: Host) -> tuple[tuple[SwapArea, ...], tuple[Gap, ...]]:
         text = host.read(path)
     except OSError as error:
         return (), (refusal("levers.swaps", path, error),)
-    areas = []
-    for line in text.split(b"\n")[1:]:
-        words = line.split()
-        used = number(words[3]) if len(words) >= 5 else None
-        if used is not None:
-            areas.append(SwapArea(unoctal(words[0]), used * 1024))
-    return tuple(areas), ()
+    rows = (line.split() for line in text.split(b"\n")[1:])
+    told = ((unoctal(row[0]), number(row[3])) for row in rows if len(row) >= 5)
+    return tuple(SwapArea(name, used * 1024) for name, used in told if used is not None), ()
 
 
 def _segments(host: Host) -> dict[int, int]:
     """Of our own IPC namespace: `key shmid perms size cpid lpid nattch …`."""
-    found = {}
-    for line in read_or_nothing(host, b"/proc/sysvipc/shm").split(b"\n")[1:]:
-        words = line.split()
-        shmid, attached = (number(words[1]), number(words[6])) if len(words) > 6 else (None, None)
-        if shmid is not None and attached is not None:
-            found[shmid] = attached
-    return found
+    rows = (line.split() for line in read_or_nothing(host, b"/proc/sysvipc/shm").split(b"\n")[1:])
+    told = ((number(row[1]), number(row[6])) for row in rows if len(row) > 6)
+    return {shmid: attached for shmid, attached in told if shmid is not None and attached is not None}

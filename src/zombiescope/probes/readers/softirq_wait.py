@@ -9,6 +9,7 @@ import json
 import re
 import select
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from zombiescope.errors import ObservationError
@@ -37,28 +38,23 @@ _TYPES = b"/sys/kernel/btf/vmlinux"
 _MOST_TYPES = 64 << 20
 _ONLINE, _POSSIBLE = b"/sys/devices/system/cpu/online", b"/sys/devices/system/cpu/possible"
 _FIRST = re.compile(rb"[-,]")
-_MOST_SECONDS = 60.0
-_FIRST_COUNTS_SECONDS = 0.05
+_MOST_SECONDS, _FIRST_COUNTS_SECONDS = 60.0, 0.05
 _WHAT = "cannot follow the network's softirqs"
 
 
 def open_poll_latency(host: Host, *, has_clock: bool = True) -> PollLatency:
     """`has_clock`: asks for a clock of its own, else it goes by the kernel's ticks. Raises ObservationError where it is refused."""
-    cores = cpu_list_count(read_or_nothing(host, _POSSIBLE))
-    if not cores:
+    if not (cores := cpu_list_count(read_or_nothing(host, _POSSIBLE))):
         raise ObservationError(
             _WHAT, f"{_POSSIBLE.decode()} does not say how many cores there are", "zombiescope self-check"
         )
+    first_online = number(_FIRST.split(read_or_nothing(host, _ONLINE).strip())[0]) or 0
     try:
-        following = PollLatency(host.wall_clock, cores, _first_online(host) if has_clock else None, _places(host))
+        following = PollLatency(host.wall_clock, cores, first_online if has_clock else None, _places(host))
     except BpfRefusedError as error:
         raise ObservationError(_WHAT, error.why, error.hint) from error
     host.wait(_FIRST_COUNTS_SECONDS)
     return following
-
-
-def _first_online(host: Host) -> int:
-    return number(_FIRST.split(read_or_nothing(host, _ONLINE).strip())[0]) or 0
 
 
 def _places(host: Host) -> Places:
@@ -145,8 +141,8 @@ def _kept(outcome: dict[str, Any]) -> tuple[CoreLatency, ...]:
 
 def _recorded_times(plain: Any) -> WaitTimes:
     buckets, longest, began, is_open = plain
-    counts = tuple(int(count) for count in buckets)
-    return WaitTimes(Histogram(counts), float(longest), None if began is None else float(began), bool(is_open))
+    counts = Histogram(tuple(map(int, buckets)))
+    return WaitTimes(counts, float(longest), None if began is None else float(began), bool(is_open))
 
 
 FACT = "softirq.waited_seconds"
@@ -158,8 +154,7 @@ _DROPPED, _SQUEEZED = 1, 2
 
 def find_ksoftirqd(host: Host) -> dict[int, int] | Gap:
     """Core -> process. They are among the first ones, so the search ends when every core has its own."""
-    processes = read_processes(host, FACT)
-    if isinstance(processes, Gap):
+    if isinstance(processes := read_processes(host, FACT), Gap):
         return processes
     wanted = cpu_list_count(read_or_nothing(host, _ONLINE)) or 0
     found: dict[int, int] = {}
@@ -206,9 +201,7 @@ def _softnet(host: Host) -> tuple[int | None, int | None]:
 
 NIC_FACT = "nic_counters"
 _DEVICES = b"/proc/net/dev"
-_MOST_DEVICES = 64
-_MOST_QUEUES = 1024
-_MOST = 1 << 64
+_MOST_DEVICES, _MOST_QUEUES, _MOST = 64, 1024, 1 << 64
 
 
 def read_nic_counters(host: Host) -> tuple[DeviceCounters, ...] | Gap:
@@ -234,24 +227,18 @@ def _device_names(table: bytes) -> list[bytes]:
 def _timeouts(host: Host, name: bytes) -> int | None:
     """Of all its queues; None where no queue tells."""
     folder = b"/sys/class/net/" + name + b"/queues"
-    total = None
-    for queue in names_or_nothing(host, folder)[:_MOST_QUEUES]:
-        if not queue.startswith(b"tx-"):
-            continue
-        value = number(read_or_nothing(host, folder + b"/" + queue + b"/tx_timeout"))
-        if value is not None:
-            total = (total or 0) + value
-    return total
+    queues = [queue for queue in names_or_nothing(host, folder)[:_MOST_QUEUES] if queue.startswith(b"tx-")]
+    counts = [number(read_or_nothing(host, folder + b"/" + queue + b"/tx_timeout")) for queue in queues]
+    told = [count for count in counts if count is not None]
+    return sum(told) if told else None
 
 
 def _counted(names: list[bytes]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in names:
-        try:
+        with suppress(OSError):
             counters = read_driver_counters(shown(name))
-        except OSError:
-            continue
-        found[shown(name)] = {what: counters[what] for what in RESET_COUNTERS if what in counters}
+            found[shown(name)] = {what: counters[what] for what in RESET_COUNTERS if what in counters}
     return found
 
 
