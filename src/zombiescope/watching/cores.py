@@ -6,6 +6,7 @@ keeps the share of kernel time of each core over ten seconds (`CoreHeat`)."""
 from __future__ import annotations
 
 from collections import deque
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from zombiescope.analysis.core_saturation import (
@@ -56,11 +57,8 @@ class CoreHeat:
 
     def take(self, look: CoreLook) -> None:
         before = self._before
-        if before is None:
-            self._before = look
-            return
-        elapsed = seconds_between(before, look)
-        if elapsed is None:
+        elapsed = seconds_between(before, look) if before else None
+        if before is None or elapsed is None:
             self._before, self.shares = look, {}
         elif elapsed >= _SECONDS:
             self._before, self.shares = look, _shares(before, look, elapsed)
@@ -76,18 +74,14 @@ def _shares(before: CoreLook, look: CoreLook, elapsed: float) -> dict[str, float
             continue
         first = core // width * width
         name = CORE_PREFIX + (str(core) if width == 1 else f"{first}-{first + width - 1}")
-        share = float(min(round(100 * time.kernel / elapsed), 100))
-        rows[name] = max(rows.get(name, 0.0), share)
+        rows[name] = max(rows.get(name, 0.0), float(min(round(100 * time.kernel / elapsed), 100)))
     return rows
 
 
 LOOKS_PER_SECOND = 10
 _KEPT_SECONDS = 600.0
-_MOST_STRETCHES = 500
-_MOST_EVENTS_A_MINUTE = 30
-_LOOKS_A_DRAIN = 5
-_CAUSES = "kernel_causes.toml"
-_EXPERIMENT = "kernel_stacks"
+_MOST_STRETCHES, _MOST_EVENTS_A_MINUTE, _LOOKS_A_DRAIN = 500, 30, 5
+_CAUSES, _EXPERIMENT = "kernel_causes.toml", "kernel_stacks"
 _GARBLED = Gap(NOT_SAMPLED.fact, "the recorded call chains are not in a form we know", "record the host again")
 _NOT_KEPT = Gap(NOT_SAMPLED.fact, "the recording holds no call chains", "zombiescope cores on the host itself")
 
@@ -223,8 +217,7 @@ class DetailedCoresWatch(CoresWatch):
         return self._stacks.named(times, self._last.at - self._last.steady)
 
     def _add_windows(self, before: CoreLook, after: CoreLook) -> None:
-        elapsed = seconds_between(before, after)
-        if elapsed is None:
+        if (elapsed := seconds_between(before, after)) is None:
             self._missed += 1
             return
         for core, ticks in after.cores.items():
@@ -238,8 +231,8 @@ class DetailedCoresWatch(CoresWatch):
     def _gaps(self) -> list[Gap]:
         found = [self._failed] if self._failed else []
         if self._missed:
-            why = f"{self._missed:,} windows could not be judged: a counter or the clock ran backwards"
-            found.append(Gap("cores[].windows", why))
+            some = f"{self._missed:,} windows"
+            found.append(Gap("cores[].windows", f"{some} could not be judged: a counter or the clock ran backwards"))
         return found
 
 
@@ -273,7 +266,4 @@ def _words(stretch: Stretch) -> str:
 
 
 def _use(core: int, windows: list[CoreWindow]) -> CoreUse:
-    total = CoreTime()
-    for window in windows:
-        total = total.plus(window.time)
-    return CoreUse(core, total, tuple(windows))
+    return CoreUse(core, reduce(CoreTime.plus, (window.time for window in windows), CoreTime()), tuple(windows))
