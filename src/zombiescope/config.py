@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.errors import UsageError, reason_of
@@ -158,8 +158,7 @@ def _load(table: str, keys: Iterable[Key], prefix: str, file: str | None, flags:
     values: dict[str, Value] = {name: key.default for name, key in known.items()}
     origins = dict.fromkeys(values, "default")
     thresholds = Thresholds()
-    path = file_to_read(file)
-    if path is not None:
+    if (path := file_to_read(file)) is not None:
         tables = _tables(read_safely(path), path)
         _take(values, origins, tables.get(table, {}), f"file {path}", known)
         if table == "agent":
@@ -228,8 +227,8 @@ def _tables(text: bytes, path: str) -> dict[str, Mapping[str, object]]:
         raise UsageError(f"cannot use the configuration {path}", str(error), "it must be TOML in UTF-8") from error
     for name, table in tables.items():
         if name not in _TABLES or not isinstance(table, list if name in _LISTS else dict):
-            known = "[agent], [profile], [thresholds], [check], [[waiver]], [[need]]"
-            raise UsageError(f"cannot use the configuration {path}", f"{name!r} is not a table we know", known)
+            hint = "[agent], [profile], [thresholds], [check], [[waiver]], [[need]]"
+            raise UsageError(f"cannot use the configuration {path}", f"{name!r} is not a table we know", hint)
     return tables
 
 
@@ -241,8 +240,7 @@ def _take(
     known: Mapping[str, Key],
 ) -> None:
     for name, value in given.items():
-        key = known.get(name)
-        if key is None:
+        if (key := known.get(name)) is None:
             raise _unknown(name, list(known), origin)
         values[name] = _checked(key, value, origin)
         origins[name] = origin
@@ -284,9 +282,8 @@ def _with_thresholds(
             raise UsageError(
                 f"cannot use {name} ({origin})", f"{value!r} is not a number of at least 0", f"{name} = 1000"
             )
-        whole = isinstance(getattr(thresholds, name), int)
-        changed: dict[str, Any] = {name: int(number) if whole else number}
-        thresholds = thresholds._replace(**changed)
+        kind = type(getattr(thresholds, name))
+        thresholds = thresholds._replace(**{name: kind(number)})
         origins[f"thresholds.{name}"] = origin
     return thresholds
 

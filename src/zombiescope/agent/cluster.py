@@ -15,6 +15,7 @@ import re
 import selectors
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from zombiescope.config import Config
@@ -38,8 +39,7 @@ _REFUSED = {
     404: "no such node: set kubernetes_node to its name",
 }
 _GONE = 404
-_CHILD_SECONDS = 25.0
-_FAREWELL_SECONDS = 5.0
+_CHILD_SECONDS, _FAREWELL_SECONDS = 25.0, 5.0
 
 
 class Settings(NamedTuple):
@@ -53,13 +53,14 @@ class Settings(NamedTuple):
 
 def settings_of(config: Config, node_name: str) -> Settings | None:
     """None: nothing is told. `node_name`: this host's own."""
-    words = tuple(config.words("kubernetes_tell"))
-    if not words:
+    if not (words := tuple(config.words("kubernetes_tell"))):
         return None
     for word in words:
         if word not in {CONDITION, EVENTS}:
-            what = f"{word!r} is not one of {CONDITION}, {EVENTS}"
-            raise UsageError("cannot use kubernetes_tell", what, f'kubernetes_tell = "{CONDITION}, {EVENTS}"')
+            known = f"{CONDITION}, {EVENTS}"
+            raise UsageError(
+                "cannot use kubernetes_tell", f"{word!r} is not one of {known}", f'kubernetes_tell = "{known}"'
+            )
     node = config.text("kubernetes_node") or node_name
     if not _NODE.fullmatch(node):
         raise UsageError("cannot use kubernetes_node", f"{node!r} is not the name of a node", 'kubernetes_node = "n1"')
@@ -210,11 +211,10 @@ def _speak(settings: Settings, condition: Condition, event: Condition | None, *,
 
     wanted = []
     if CONDITION in settings.words:
-        path = f"/api/v1/nodes/{settings.node}/status"
-        patch = lambda at: condition_patch(condition, at, is_transition=is_new)  # noqa: E731 (one of two like it)
-        wanted.append(Sending("PATCH", path, STRATEGIC, patch))
+        patch = partial(condition_patch, condition, is_transition=is_new)
+        wanted.append(Sending("PATCH", _status_of(settings), STRATEGIC, patch))
     if event:
-        told = lambda at: node_event(settings.node, event, at)  # noqa: E731
+        told = partial(node_event, settings.node, event)
         wanted.append(Sending("POST", "/api/v1/namespaces/default/events", PLAIN, told))
     return json.dumps(send(Api(settings.address, settings.account), wanted)._asdict()).encode()
 
@@ -222,7 +222,8 @@ def _speak(settings: Settings, condition: Condition, event: Condition | None, *,
 def _unsay(settings: Settings) -> bytes:
     from zombiescope.host.cluster_api import STRATEGIC, Api, Sending, send  # noqa: PLC0415 (TLS, in the child alone)
 
-    gone = Sending("PATCH", f"/api/v1/nodes/{settings.node}/status", STRATEGIC, lambda _: removal_patch())
+    removal = _patch({"type": CONDITION_TYPE, "$patch": "delete"})
+    gone = Sending("PATCH", _status_of(settings), STRATEGIC, lambda _: removal)
     return json.dumps(send(Api(settings.address, settings.account), [gone])._asdict()).encode()
 
 
@@ -238,8 +239,8 @@ def condition_patch(condition: Condition, at: float, *, is_transition: bool) -> 
     return _patch({**said, "lastTransitionTime": rfc3339(at)} if is_transition else said)
 
 
-def removal_patch() -> dict[str, Any]:
-    return _patch({"type": CONDITION_TYPE, "$patch": "delete"})
+def _status_of(settings: Settings) -> str:
+    return f"/api/v1/nodes/{settings.node}/status"
 
 
 def _patch(condition: dict[str, Any]) -> dict[str, Any]:

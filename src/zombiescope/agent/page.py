@@ -70,9 +70,7 @@ class AgentPage:
 
     def now(self) -> Kept | Apart | None:
         self.shelf.want()
-        if not self._has_day:
-            return Apart(self._read_day, self._take_day)
-        return self._told()
+        return self._told() if self._has_day else Apart(self._read_day, self._take_day)
 
     def asked(self, path: str) -> Callable[[Mapping[str, str]], Json] | None:
         folder = self._folder()
@@ -146,8 +144,7 @@ class AgentPage:
         return json.dumps(None if isinstance(found, Gap) else found.to_plain()).encode()
 
     def _take_day(self, said: bytes) -> Response:
-        known = json.loads(said)
-        if known is not None:
+        if (known := json.loads(said)) is not None:
             self._keeper.day.join(known)
         self._has_day = True
         found = self._told()

@@ -15,6 +15,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import filterfalse
 from typing import Any, NamedTuple, TypeGuard
 
 from zombiescope.errors import ObservationError, UsageError
@@ -72,9 +73,7 @@ def _texts(source: str) -> Iterator[tuple[str, bytes]]:
             f"cannot read {source}", (error.strerror or str(error)).lower(), "--from DIR, or -"
         ) from error
     left = MOST_BYTES
-    for name in names:
-        if os.path.isdir(name):
-            continue
+    for name in filterfalse(os.path.isdir, names):
         text = _read(name, left)
         left -= len(text)
         yield name, text
@@ -121,8 +120,7 @@ def _unwrapped(each: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def read_labels(path: str) -> dict[str, dict[str, str]]:
     """A table (CSV) of nodes: the first column is the node, the others are properties; its first line names them."""
-    text = _read(path, MOST_BYTES).decode("utf-8", "surrogateescape")
-    rows = list(csv.reader(text.splitlines()))
+    rows = list(csv.reader(_read(path, MOST_BYTES).decode("utf-8", "surrogateescape").splitlines()))
     if len(rows) < 2 or len(rows[0]) < 2:
         raise UsageError(f"cannot use {path}", "it has no node and no property", "node,zone,image in the first line")
     names = rows[0][1:]
@@ -168,11 +166,10 @@ def fleet_of(
 
 
 def _refusal(strange: list[Refused]) -> Gap:
-    few = "; ".join(f"{each.where}: {each.why}" for each in strange[:_MOST_NAMED])
-    text = shown_text(few)
+    few = shown_text("; ".join(f"{each.where}: {each.why}" for each in strange[:_MOST_NAMED]))
     return Gap(
         "nodes",
-        f"{len(strange):,} of what was sent is not a scan, doctor or audit document of version {_VERSION} ({text})",
+        f"{len(strange):,} of what was sent is not a scan, doctor or audit document of version {_VERSION} ({few})",
         "send --json",
     )
 
@@ -185,14 +182,10 @@ def _node(name: str, sent: list[dict[str, Any]], labels: Mapping[str, str]) -> F
     for each in sent:
         kind = str(each["schema"]).removeprefix(_SCHEMA).partition("/")[0]
         properties.update(_properties(each))
-        if kind == "scan":
-            node = _scanned(node, each)
-        findings = {**node.findings, **_findings(each)} if kind != "scan" else node.findings
-        node = node._replace(findings=findings)
+        is_scan = kind == "scan"
+        node = _scanned(node, each) if is_scan else node._replace(findings={**node.findings, **_findings(each)})
         is_sick = each.get("severity") in _SICK or any(value in _SICK for value in _findings(each).values())
-        sick_since = (
-            (sick_since or _time(each.get("taken_at"))) if is_sick else (None if kind == "scan" else sick_since)
-        )
+        sick_since = (sick_since or _time(each.get("taken_at"))) if is_sick else (None if is_scan else sick_since)
     since = sick_since if len(sent) > 1 and sick_since != _time(sent[0].get("taken_at")) else None
     return node._replace(labels={**properties, **labels}, sick_since=since)
 
@@ -200,8 +193,10 @@ def _node(name: str, sent: list[dict[str, Any]], labels: Mapping[str, str]) -> F
 def _scanned(node: FleetNode, scan: Mapping[str, Any]) -> FleetNode:
     memcg, growth = _dict(scan.get("memcg")), _dict(scan.get("growth"))
     zombies = _whole(memcg.get("zombies"))
-    untold = [gap for gap in _rows(scan.get("gaps")) if gap.get("fact") in ("memcg", "memcg.zombies")]
-    why = str(untold[0].get("reason")) if untold else "its scan does not tell"
+    untold = (
+        str(gap.get("reason")) for gap in _rows(scan.get("gaps")) if gap.get("fact") in ("memcg", "memcg.zombies")
+    )
+    why = next(untold, "its scan does not tell")
     return node._replace(
         zombies=zombies,
         live=_whole(memcg.get("live")),
@@ -213,8 +208,8 @@ def _scanned(node: FleetNode, scan: Mapping[str, Any]) -> FleetNode:
 
 
 def _findings(each: Mapping[str, Any]) -> dict[str, str]:
-    present = [row for row in _rows(each.get("findings")) if row.get("verdict") == "present"]
-    return {str(row.get("id")): str(row.get("severity")) for row in present}
+    rows = _rows(each.get("findings"))
+    return {str(row.get("id")): str(row.get("severity")) for row in rows if row.get("verdict") == "present"}
 
 
 def _properties(each: Mapping[str, Any]) -> dict[str, str]:
@@ -278,8 +273,7 @@ def _node_of_row(row: dict[str, Any]) -> FleetNode:
     numbers = {name: round(row[name]) for name in _WHOLE if _is_number(row.get(name))}
     numbers |= {name: float(row[name]) for name in _REAL if _is_number(row.get(name))}
     labels = {name: value for name, value in row.items() if name != "node" and isinstance(value, str) and value}
-    gaps = () if "zombies" in numbers else _UNTOLD
-    return FleetNode(str(row["node"]), labels, gaps=gaps, **numbers)
+    return FleetNode(str(row["node"]), labels, gaps=() if "zombies" in numbers else _UNTOLD, **numbers)
 
 
 def _is_number(value: object) -> TypeGuard[float]:
