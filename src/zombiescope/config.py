@@ -17,11 +17,8 @@ from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.errors import UsageError, reason_of
 
 DEFAULT_FILE = "/etc/zombiescope.toml"
-DEFAULT_STATE = "/var/lib/zombiescope"
-DEFAULT_CAPTURES = "/var/lib/zombiescope/captures"
-ENVIRONMENT_PREFIX = "ZOMBIESCOPE_AGENT_"
-PROFILE_PREFIX = "ZOMBIESCOPE_PROFILE_"
-UNIX_PREFIX = "unix:"
+DEFAULT_STATE, DEFAULT_CAPTURES = "/var/lib/zombiescope", "/var/lib/zombiescope/captures"
+ENVIRONMENT_PREFIX, PROFILE_PREFIX, UNIX_PREFIX = "ZOMBIESCOPE_AGENT_", "ZOMBIESCOPE_PROFILE_", "unix:"
 EVENT_CHOICES = ("auto", "bpf", "tracefs", "polling")
 Value = str | float | int
 
@@ -227,8 +224,11 @@ def _tables(text: bytes, path: str) -> dict[str, Mapping[str, object]]:
         raise UsageError(f"cannot use the configuration {path}", str(error), "it must be TOML in UTF-8") from error
     for name, table in tables.items():
         if name not in _TABLES or not isinstance(table, list if name in _LISTS else dict):
-            hint = "[agent], [profile], [thresholds], [check], [[waiver]], [[need]]"
-            raise UsageError(f"cannot use the configuration {path}", f"{name!r} is not a table we know", hint)
+            raise UsageError(
+                f"cannot use the configuration {path}",
+                f"{name!r} is not a table we know",
+                "[agent], [profile], [thresholds], [check], [[waiver]], [[need]]",
+            )
     return tables
 
 
@@ -302,8 +302,11 @@ def _unknown(name: str, known: list[str], origin: str) -> UsageError:
     import difflib  # noqa: PLC0415 (only for who mistyped)
 
     near = difflib.get_close_matches(name, known, 1)
-    hint = f"did you mean {near[0]}?" if near else ", ".join(known)
-    return UsageError(f"cannot use the configuration ({origin})", f"there is no key {name!r}", hint)
+    return UsageError(
+        f"cannot use the configuration ({origin})",
+        f"there is no key {name!r}",
+        f"did you mean {near[0]}?" if near else ", ".join(known),
+    )
 
 
 def listen_address(text: str) -> tuple[str, int] | str | None:

@@ -33,8 +33,9 @@ def open_door(config: Config, selector: selectors.BaseSelector, answer: Answerin
     try:
         listening = open_listening(address)
     except OSError as error:
-        hint = "--listen 127.0.0.1:0 takes any free port"
-        raise UsageError(f"cannot listen on {config.text('listen')}", reason_of(error), hint) from error
+        raise UsageError(
+            f"cannot listen on {config.text('listen')}", reason_of(error), "--listen 127.0.0.1:0 takes any free port"
+        ) from error
     return Server(listening, selector, answer, guards)
 
 

@@ -211,11 +211,13 @@ def _speak(settings: Settings, condition: Condition, event: Condition | None, *,
 
     wanted = []
     if CONDITION in settings.words:
-        patch = partial(condition_patch, condition, is_transition=is_new)
-        wanted.append(Sending("PATCH", _status_of(settings), STRATEGIC, patch))
+        wanted.append(
+            Sending("PATCH", _status_of(settings), STRATEGIC, partial(condition_patch, condition, is_transition=is_new))
+        )
     if event:
-        told = partial(node_event, settings.node, event)
-        wanted.append(Sending("POST", "/api/v1/namespaces/default/events", PLAIN, told))
+        wanted.append(
+            Sending("POST", "/api/v1/namespaces/default/events", PLAIN, partial(node_event, settings.node, event))
+        )
     return json.dumps(send(Api(settings.address, settings.account), wanted)._asdict()).encode()
 
 

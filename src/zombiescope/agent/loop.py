@@ -38,10 +38,7 @@ from zombiescope.web.server import Server
 from zombiescope.web.site import Site
 
 MOST_SECONDS = 120.0
-
-
-GROWTH_SECONDS = 30.0
-_FIRST_HEAVY_SECONDS = 5.0
+GROWTH_SECONDS, _FIRST_HEAVY_SECONDS = 30.0, 5.0
 _FIXED = ("listen", "state", "events", "kubernetes_cluster")
 """Values that hold until the agent ends."""
 _MOST_SAID = 20
@@ -142,15 +139,17 @@ class Agent:
         if server.failed == self._failed:
             return
         self._failed = server.failed
-        what = f"{server.failed:,} answers failed since the agent began, the last with {server.last_failure}"
-        self._troubles.happened("server", what, time.monotonic())
+        self._troubles.happened(
+            "server",
+            f"{server.failed:,} answers failed since the agent began, the last with {server.last_failure}",
+            time.monotonic(),
+        )
         if server.last_failure not in self._said_failures and len(self._said_failures) < _MOST_SAID:
             self._said_failures.add(server.last_failure)
             say(f"an answer failed: {server.last_failure}")
 
     def _tick_in_time(self) -> None:
-        interval = self.config.number("interval_seconds")
-        self._due["tick"] = on_the_beat(time.monotonic(), interval)
+        self._due["tick"] = on_the_beat(time.monotonic(), self.config.number("interval_seconds"))
         self._tick()
 
     def _tick(self) -> None:
@@ -345,8 +344,11 @@ def serve(
 
     host = open_host(host_root, config)
     if not host.is_live:
-        what = f"cannot follow {shown(host_root or b'/')}"
-        raise ObservationError(what, "it is a folder, and nothing happens in it", "run it on a live host")
+        raise ObservationError(
+            f"cannot follow {shown(host_root or b'/')}",
+            "it is a folder, and nothing happens in it",
+            "run it on a live host",
+        )
     limit = watchdog_seconds()
     if limit is not None and config.number("interval_seconds") >= limit / 2:
         raise UsageError(

@@ -25,8 +25,7 @@ from zombiescope.web.site import VIEWS, Kept, Pace, Shelf
 from zombiescope.web.standing import Remembered, memory_of, question
 
 PACE = Pace(60.0, 0.001)
-_LOOK_SECONDS = 1.0
-_POLL_SECONDS = 5
+_LOOK_SECONDS, _POLL_SECONDS = 1.0, 5
 _NOT_LOOKED = Gap("remedy", "no plan was made yet: a look is being taken", "look again in some seconds")
 
 

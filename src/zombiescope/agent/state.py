@@ -283,8 +283,8 @@ class State:
         if tick is not None and isinstance(tick.look, Gap):
             census = tick.look
         elif look is not None and tick is not None and tick.source is not None:
-            by_parent = Gap("parents[].zombies", "the agent counts by maker, not by parent")
-            census = Census(tick.source, (look,), None, None, (by_parent,))
+            why = "the agent counts by maker, not by parent"
+            census = Census(tick.source, (look,), None, None, (Gap("parents[].zombies", why),))
         return Snapshot(
             tick.at if tick else follower.host.wall_clock(),
             follower.host.label,

@@ -24,10 +24,8 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import quiet, shown_text
 from zombiescope.host.safe_open import open_regular
 
-MOST_BYTES = 1 << 30
-MOST_NUMBER = 1e15
-_GZIP = b"\x1f\x8b"
-_SCHEMA = "zombiescope."
+MOST_BYTES, MOST_NUMBER = 1 << 30, 1e15
+_GZIP, _SCHEMA = b"\x1f\x8b", "zombiescope."
 _TAKEN = ("scan", "doctor", "audit")
 _VERSION = "1"
 """Of all three. Another one may mean other things by the same names."""
@@ -160,7 +158,7 @@ def fleet_of(
     ]
     nodes += [each._replace(labels={**each.labels, **labels.get(each.name, {})}) for each in recorded]
     if unmet := sorted(set(labels) - set(named) - {each.name for each in recorded}):
-        few = ", ".join(shown_text(name) for name in unmet[:_MOST_NAMED])
+        few = ", ".join(map(shown_text, unmet[:_MOST_NAMED]))
         gaps.append(Gap("nodes", f"{len(unmet):,} nodes of the table sent nothing, such as {few}", "ask them too"))
     return Fleet(now, "standard input" if source == "-" else source, tuple(nodes), {}, tuple(gaps))
 
@@ -252,8 +250,9 @@ def read_table(path: str, now: float) -> Fleet:
     try:
         import duckdb  # noqa: PLC0415 (an extra)
     except ImportError as error:
-        hint = "pip install 'zombiescope[fleet]'"
-        raise UsageError(f"cannot read {path}", "duckdb is not installed", hint) from error
+        raise UsageError(
+            f"cannot read {path}", "duckdb is not installed", "pip install 'zombiescope[fleet]'"
+        ) from error
     try:
         connection: Any = duckdb.connect(config={"memory_limit": _MOST_MEMORY, "threads": 2})
         found = connection.execute("select * from read_parquet(?)", [path])
@@ -264,8 +263,9 @@ def read_table(path: str, now: float) -> Fleet:
             )
         nodes = tuple(_node_of_row(dict(zip(names, row, strict=True))) for row in found.fetchall())
     except (duckdb.Error, UnicodeError) as error:
-        why = quiet(str(error).splitlines()[0][:200])
-        raise ObservationError(f"cannot read {path}", why, "is it a Parquet file?") from error
+        raise ObservationError(
+            f"cannot read {path}", quiet(str(error).splitlines()[0][:200]), "is it a Parquet file?"
+        ) from error
     return Fleet(now, path, tuple(sorted(nodes, key=lambda node: node.name)))
 
 

@@ -99,8 +99,7 @@ class MetricsServer:
             403: "the token may not ask this server: --token-file FILE",
             404: "is the path right? Mimir answers below /prometheus, VictoriaMetrics' cluster below /select/0/prometheus",
         }
-        hint = hints.get(status or 0, _HINT.replace("URL", self.name))
-        return ObservationError(f"cannot ask {self.name}", why, hint)
+        return ObservationError(f"cannot ask {self.name}", why, hints.get(status or 0, _HINT.replace("URL", self.name)))
 
 
 def _labels(entry: object) -> dict[str, str]:
@@ -265,8 +264,13 @@ def pull(
     gaps = list(server.gaps)
     if found.doubled:
         first = shown_text(min(found.doubled))
-        why = f"{len(found.doubled):,} nodes are scraped twice with unlike values, such as {first}: the larger is taken"
-        gaps.append(Gap("nodes[]", why, "drop one of the two scrapes"))
+        gaps.append(
+            Gap(
+                "nodes[]",
+                f"{len(found.doubled):,} nodes are scraped twice with unlike values, such as {first}: the larger is taken",
+                "drop one of the two scrapes",
+            )
+        )
     if silent:
         why = f"{len(silent):,} nodes told of themselves before and are silent now, such as {shown_text(min(silent))}"
         gaps.append(Gap("nodes[].zombies", why, "up == 0 on the server names the scrapes that fail"))
@@ -312,11 +316,21 @@ def _node(name: str, found: _Gathering, at: float) -> FleetNode:
     has_ours = "zombies" in numbers
     gaps = []
     if not has_ours and "exported" not in numbers:
-        why = "its agent answered within the last day, and does not now"
-        gaps.append(Gap("zombies", why, "systemctl status zombiescope on it"))
+        gaps.append(
+            Gap(
+                "zombies",
+                "its agent answered within the last day, and does not now",
+                "systemctl status zombiescope on it",
+            )
+        )
     elif not has_ours:
-        why = "no agent of ours is scraped there: cgroups are counted by node_exporter, dead and live together"
-        gaps.append(Gap("zombies", why, "run zombiescope agent on it"))
+        gaps.append(
+            Gap(
+                "zombies",
+                "no agent of ours is scraped there: cgroups are counted by node_exporter, dead and live together",
+                "run zombiescope agent on it",
+            )
+        )
     remaining = numbers.get("reached")
     return FleetNode(
         name,

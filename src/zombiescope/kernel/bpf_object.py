@@ -158,9 +158,7 @@ def split_blob(name: str, content: bytes) -> tuple[dict[str, Any], bytes]:
     return header, content[start + size :]
 
 
-_ARRAY_MAP = 2
-_SYSCALL_PROGRAM = 31
-_SLEEPABLE = 1 << 4
+_ARRAY_MAP, _SYSCALL_PROGRAM, _SLEEPABLE = 2, 31, 1 << 4
 _CONTEXT = struct.Struct("<IIIIQ")  # struct bpf_loader_ctx
 _MAP = struct.Struct("<iIQ")  # struct bpf_map_desc
 _UNSIGNED = struct.Struct("<I")
@@ -273,8 +271,7 @@ def _loader_program(instructions: bytes, data: int) -> int:
     return call(Command.PROG_LOAD, bytearray(asked))
 
 
-_BATCH = 512
-_LARGEST_BATCH = 1 << 16
+_BATCH, _LARGEST_BATCH = 512, 1 << 16
 _ATTRIBUTES = struct.Struct("<QQQQIIQQ")
 
 

@@ -19,7 +19,6 @@ from zombiescope.kernel.bpf_object import BpfObject, BpfRefusedError, count_run_
 from zombiescope.kernel.btf import Btf, BtfError
 from zombiescope.kernel.perf_events import clock_alone, open_event
 
-_NAME = "poll_latency.blob"
 MOST_CORES, MOST_THREADS = 512, 256
 LOOK_SECONDS, _SECONDS_PER_CORE = 0.01, 0.0002
 """Between two looks: a hundredth of a second; more from 50 cores on, so that looking at all of them stays as cheap."""
@@ -27,8 +26,7 @@ STAMPS = ("on_entry", "on_exit", "on_poll", "on_raise")
 CLOCK, TICKS, _FIND = "on_clock", "on_tick", "find_threads"
 _HEAD = struct.Struct("<6I4Q")
 _CORES_AT = _HEAD.size + 8 * MOST_CORES
-_STAMPED = 3 + 2 * (BUCKETS + 2)
-_LONG = 3 + 2 * BUCKETS + 2
+_STAMPED, _LONG = 3 + 2 * (BUCKETS + 2), 3 + 2 * BUCKETS + 2
 _CORE = struct.Struct(f"<{_STAMPED + 2 * _LONG + 5}Q")
 _THREADS_AT = _CORES_AT + MOST_CORES * _CORE.size
 _THREADS_HEAD, _THREAD, _FOUND = struct.Struct("<2I2Q"), struct.Struct("<Q2I5Q"), struct.Struct("<Q2I")
@@ -39,8 +37,7 @@ _SET_PROGRAM, _ENABLE = 0x40042408, 0x2400
 _LEAST_RUNS = 100
 MOST_TICKS = 10_000
 """Per second, at some 150 ns each: 0.15 % of a core. As many as 40 busy cores have at 250 Hz."""
-_REST_SECONDS = 300.0
-_NET_TX = 2
+_REST_SECONDS, _NET_TX = 300.0, 2
 
 
 class Places(NamedTuple):
@@ -77,7 +74,7 @@ class PollLatency:
     def __init__(self, wall_clock: Callable[[], float], cores: int, clock_core: int | None, places: Places) -> None:
         self._places = places
         self._wall_clock, self._cores = wall_clock, min(cores, MOST_CORES)
-        self._object = BpfObject(packaged(_NAME))
+        self._object = BpfObject(packaged("poll_latency.blob"))
         self._clock: int | None = None
         self._stamped_since: float | None = None
         self._stamped = 0.0

@@ -109,8 +109,8 @@ class Walker:
         parent, ran, jiffies, now, seen, status, records, pins, arena, _, hierarchy = _ANSWERED.unpack_from(
             self._state, _ASKED.size
         )
-        following = _Place(How(how), css, serial, parent, after)
-        return _Answer(following, ran, jiffies, now, seen, Status(status), records, pins, arena, hierarchy)
+        place = _Place(How(how), css, serial, parent, after)
+        return _Answer(place, ran, jiffies, now, seen, Status(status), records, pins, arena, hierarchy)
 
     def copy(self, answer: _Answer) -> _Chunk:
         return _Chunk(

@@ -18,8 +18,7 @@ _ALIASES = (8, 9, 10, 11, 18)  # typedef, volatile, const, restrict, type tag
 _ONCE = {_INT: 4, _ARRAY: 12, 14: 4, 17: 4}
 _EACH = {_STRUCT: 12, _UNION: 12, _ENUM: 8, 13: 8, 15: 12, 19: 12}
 _TYPE = struct.Struct("<III")
-_VARIABLE, _SECTION = 14, 15
-_PER_CPU = ".data..percpu"
+_VARIABLE, _SECTION, _PER_CPU = 14, 15, ".data..percpu"
 _MOST_ALIASES = 64
 
 
@@ -86,9 +85,8 @@ class Btf:
         if (place := self._types.get((enum, _ENUM))) is None:
             return None
         _, info, _ = self._type(place)
-        at = self._places[place] + 12
         for number in range(info & 0xFFFF):
-            label, value = struct.unpack_from("<Ii", self._content, at + 8 * number)
+            label, value = struct.unpack_from("<Ii", self._content, self._places[place] + 12 + 8 * number)
             if self._text(label) == name:
                 return int(value)
         return None

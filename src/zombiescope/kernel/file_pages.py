@@ -25,8 +25,7 @@ from zombiescope.kernel.mount_paths import device_name
 from zombiescope.kernel.pages import PAGES, PageFrames, ResidentWindow, resident_pages
 
 _FLAGS = os.O_RDONLY | os.O_NOATIME
-_MOST_FILES_LAID = 2000
-_NO_MORE = 1 << 62
+_MOST_FILES_LAID, _NO_MORE = 2000, 1 << 62
 _GONE = (errno.ENOENT, errno.ESRCH, errno.ENXIO)
 
 

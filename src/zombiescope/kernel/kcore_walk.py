@@ -105,8 +105,9 @@ def walk_kcore(host: Host, nodes: int, wall_clock: Callable[[], float]) -> RawWa
         raise BtfError("/sys/kernel/btf/vmlinux cannot be read") from None
     symbols = read_symbols(host, ("root_mem_cgroup", "jiffies_64", "super_blocks"))
     if "root_mem_cgroup" not in symbols:
-        why = "/proc/kallsyms does not list root_mem_cgroup: this kernel is built without CONFIG_KALLSYMS_ALL"
-        raise KcoreError(WHAT, why)
+        raise KcoreError(
+            WHAT, "/proc/kallsyms does not list root_mem_cgroup: this kernel is built without CONFIG_KALLSYMS_ALL"
+        )
     try:
         with closing(KernelMemory()) as memory:
             return _walk(memory, layout, symbols, nodes, wall_clock)

@@ -115,17 +115,17 @@ def parse_record(raw: bytes, dating: Dating) -> KmsgRecord | None:
 
 
 _DUMMY, _EXCLUDE_KERNEL, _RECORD_COMM = 9, 1 << 5, 3
-_SET_NAME, _GET_NAME, _NAME_BYTES = 15, 16, 16
-_TRIES = 5
+_SET_NAME, _GET_NAME, _NAME_BYTES, _TRIES = 15, 16, 16, 5
 _MOST_NS = 3600 * 10**9
 """No clock runs away that far: something else was read."""
 
 
 def monotonic_lead_ns() -> int | None:
     """Positive where the log's clock is behind. None where the kernel does not let us look."""
-    asked = attributes(_DUMMY, 0, TID | TIME, _EXCLUDE_KERNEL | COMM | SAMPLE_ID_ALL)
     try:
-        descriptor = open_event(asked, cpu=-1, process=0)
+        descriptor = open_event(
+            attributes(_DUMMY, 0, TID | TIME, _EXCLUDE_KERNEL | COMM | SAMPLE_ID_ALL), cpu=-1, process=0
+        )
     except OSError:
         return None
     try:
@@ -165,8 +165,7 @@ def _stamp(content: bytes) -> int | None:
     return found
 
 
-_READ_ALL, _SIZE_BUFFER = 3, 10
-_MOST_BYTES = 64 << 20
+_READ_ALL, _SIZE_BUFFER, _MOST_BYTES = 3, 10, 64 << 20
 _LINE = re.compile(rb"<([0-9]{1,4})>\[ *([0-9]+)\.([0-9]{6})\](?:\[ *[TC][0-9]+\])? ?(.*)")
 
 
@@ -186,8 +185,7 @@ class Klog:
 
     def read(self, most: int) -> Iterator[KmsgRecord]:
         dating = self._clocks.dating()
-        lines = fresh_lines(read_all(), self._last)
-        for line in lines[-most:]:
+        for line in fresh_lines(read_all(), self._last)[-most:]:
             self._last = line
             if (record := parse_line(line, dating, self._number)) is not None:
                 self._number += 1

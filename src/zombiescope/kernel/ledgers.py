@@ -24,7 +24,6 @@ from zombiescope.facts.lifecycle import Counts, Dead, EventTier, Flow, Histogram
 from zombiescope.kernel.bpf_object import BpfObject, drained, entries, packaged
 from zombiescope.kernel.tracefs import Instance, TracefsError
 
-_NAME = "ledger.blob"
 _BUCKETS = 48
 _STATE = struct.Struct(f"<II3Q3Q3Q{_BUCKETS}Q{_BUCKETS}Q")
 _FLOW_KEY_BYTES = 72
@@ -45,8 +44,7 @@ class Books:
     def take(self, counted_before: Counts, booked: Counts) -> None:
         """`counted_before`: the kernel's totals before the switch of sides; `booked`: flows and `other` of this reading."""
         self.total = self.total.plus(booked)
-        missing = sum(max(due - there, 0) for due, there in zip(self._due, self.total, strict=True))
-        self.lost = max(self.lost, missing)
+        self.lost = max(self.lost, sum(max(due - there, 0) for due, there in zip(self._due, self.total, strict=True)))
         self._due = counted_before
 
 
@@ -89,7 +87,7 @@ class BpfLedger(Ledger):
         wall_clock: Callable[[], float],
         entries: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        self._object = BpfObject(packaged(_NAME), entries)
+        self._object = BpfObject(packaged("ledger.blob"), entries)
         self._wait, self._wall_clock = wait, wall_clock
         self._other = Counts()
         self._books = Books()
@@ -158,8 +156,7 @@ def _path(raw: bytes, size: int) -> bytes:
 
 
 _FIELD = re.compile(rb"field:(.*?);\s*offset:(\d+);\s*size:(\d+);")
-_PADDING, _EXTEND = 29, 30
-_COMMIT_MASK = 0xFFFFF
+_PADDING, _EXTEND, _COMMIT_MASK = 29, 30, 0xFFFFF
 _WORD = struct.Struct("<I")
 
 
@@ -299,8 +296,11 @@ class TraceLedger(Ledger):
             self._pipes.extend(self._instance.open(f"per_cpu/{cpu}/trace_pipe_raw") for cpu in self._instance.cpus())
         except OSError as error:
             self.close()
-            why = f"the cgroup events cannot be switched on: {(error.strerror or str(error)).lower()}"
-            raise TracefsError("cannot watch cgroup events", why, "") from error
+            raise TracefsError(
+                "cannot watch cgroup events",
+                f"the cgroup events cannot be switched on: {(error.strerror or str(error)).lower()}",
+                "",
+            ) from error
         except TracefsError:
             self.close()
             raise

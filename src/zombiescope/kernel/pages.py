@@ -23,8 +23,7 @@ from zombiescope.host.safe_paths import held_open
 
 WORD_BYTES = 8
 HEAD, TAIL = 1 << 15, 1 << 16
-_FRAME = (1 << 55) - 1
-_PRESENT = 1 << 63
+_FRAME, _PRESENT = (1 << 55) - 1, 1 << 63
 _NEAR = 512
 
 
@@ -43,8 +42,11 @@ class PageFrames:
         entries = memoryview(os.pread(self._own_map, pages * WORD_BYTES, first_page * WORD_BYTES)).cast("Q")
         frames = [entry & _FRAME if entry & _PRESENT else 0 for entry in entries]
         if not any(frames) and any(entry & _PRESENT for entry in entries):
-            why = "/proc/self/pagemap hides the page frame numbers"
-            raise ObservationError("cannot see whose pages are whose", why, "run as root with CAP_SYS_ADMIN")
+            raise ObservationError(
+                "cannot see whose pages are whose",
+                "/proc/self/pagemap hides the page frame numbers",
+                "run as root with CAP_SYS_ADMIN",
+            )
         return frames
 
     def owners(self, frames: Iterable[int]) -> dict[int, int]:
@@ -105,8 +107,7 @@ def _opened(path: bytes) -> Iterator[int]:
 
 
 PAGES = 4096
-_NO_ACCESS = 0
-_MAP_FIXED, _MAP_NORESERVE = 0x10, 0x4000
+_NO_ACCESS, _MAP_FIXED, _MAP_NORESERVE = 0, 0x10, 0x4000
 _RESERVED = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
 _MOST_VECTORS = 1024
 _FAILED = ctypes.c_void_p(-1).value

@@ -78,8 +78,11 @@ class Instance:
                 os.mkdir(f"instances/{self.name}", dir_fd=self._top)
         except OSError as error:
             os.close(self._top)
-            why = f"a private tracefs instance cannot be made: {(error.strerror or '').lower()}"
-            raise TracefsError("cannot watch cgroup events", why, "run as root") from error
+            raise TracefsError(
+                "cannot watch cgroup events",
+                f"a private tracefs instance cannot be made: {(error.strerror or '').lower()}",
+                "run as root",
+            ) from error
 
     def read(self, file: str, *, shared: bool = False) -> bytes:
         """A file of the instance, or of tracefs itself."""
@@ -153,8 +156,11 @@ class SoftirqHist:
             self._begin()
         except OSError as error:
             self.close()
-            why = f"{(error.strerror or str(error)).lower()}: this kernel has none, or not all that it takes"
-            raise TracefsError(_WHAT, why, "a kernel with CONFIG_HIST_TRIGGERS, as root") from error
+            raise TracefsError(
+                _WHAT,
+                f"{(error.strerror or str(error)).lower()}: this kernel has none, or not all that it takes",
+                "a kernel with CONFIG_HIST_TRIGGERS, as root",
+            ) from error
 
     def read(self) -> dict[str, Any]:
         """As BPF tells it; when the longest began is not known."""

@@ -19,9 +19,8 @@ from zombiescope.facts.names import shown
 from zombiescope.host.access import Host, answers, read_or_nothing
 from zombiescope.probes.kernel_text import number, quoted, refusal, unoctal
 
-_TYPES, _SYMBOLS = b"/sys/kernel/btf/vmlinux", b"/proc/kallsyms"
+_TYPES, _SYMBOLS, _FUNCTION = b"/sys/kernel/btf/vmlinux", b"/proc/kallsyms", b"lru_reparent_memcg"
 _MOST_BYTES = 128 << 20
-_FUNCTION = b"lru_reparent_memcg"
 
 
 def hands_pages_on(host: Host) -> bool:

@@ -63,8 +63,11 @@ def unoctal(field: bytes) -> bytes:
 def refusal(fact: str, path: bytes, error: OSError) -> Gap:
     """What a failed read means to the person who wanted the fact."""
     why = error.strerror or "cannot be read"
-    hint = _RECORD_AGAIN if why == NOT_RECORDED else _HINTS.get(error.errno or 0, "")
-    return Gap(fact, f"{shown(path)}: {why[0].lower()}{why[1:]}", hint)
+    return Gap(
+        fact,
+        f"{shown(path)}: {why[0].lower()}{why[1:]}",
+        _RECORD_AGAIN if why == NOT_RECORDED else _HINTS.get(error.errno or 0, ""),
+    )
 
 
 def quoted(text: bytes) -> str:

@@ -73,8 +73,13 @@ class Candidates:
             some = f"{len(self._unreached)} tmpfs mounts"
             found.append(Gap(fact, f"{some} could not be looked into, such as {', '.join(self._unreached[:3])}"))
         if self.refused:
-            reason = f"the open files of {self.refused} processes could not be listed"
-            found.append(Gap(fact, reason, "run as root with CAP_SYS_PTRACE"))
+            found.append(
+                Gap(
+                    fact,
+                    f"the open files of {self.refused} processes could not be listed",
+                    "run as root with CAP_SYS_PTRACE",
+                )
+            )
         return tuple(found)
 
     def _collect_views(self, processes: list[int]) -> None:
@@ -237,7 +242,7 @@ class Jury:
     def _probe(self, parent: bytes, group: list[Hit]) -> list[PinnedFile]:
         """Many at once; where the answer is mixed, each half."""
         files = [(hit.found.candidate, hit.found.length) for hit in group]
-        answer = measure(self._window, files, lambda: self._mapped(parent), self._cpus)
+        answer = measure(self._window, files, partial(self._mapped, parent), self._cpus)
         if answer is None or not answer.below:
             return []
         if answer.own == 0 and answer.below == sum(hit.pages for hit in group):
@@ -252,7 +257,7 @@ class Jury:
         candidate = found.candidate
         path_in_fs = candidate.path_in_fs
         if found.path is None and path_in_fs is not None:
-            path_in_fs = path_in_fs.removesuffix(b" (deleted)")
+            path_in_fs = path_in_fs.removesuffix(_DELETED)
         if path_in_fs is not None and not path_in_fs.startswith(b"/"):
             path_in_fs = b"/" + path_in_fs  # memfd, SysV and shared anonymous memory, as /proc/PID/maps writes them
         holder = None if candidate.holder is None else self._who(candidate.holder)

@@ -194,7 +194,7 @@ class DetailedCoresWatch(CoresWatch):
             self._interval,
             len(self._last.cores),
             stretches,
-            tuple(_use(core, self._windows[core]) for core in sorted(self._windows)),
+            tuple(_use(core, windows) for core, windows in sorted(self._windows.items())),
             self._blame(stretches),
             tuple(self._gaps()),
         )

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from itertools import chain
 from typing import NamedTuple
 
 from zombiescope.analysis.nic_resets import ResetFolding
@@ -108,8 +109,7 @@ class FollowedNicsWatch(NicsWatch):
             return self._by_counters(host)
         events = self._follower.read()
         self._events.extend(events)
-        found = [reset for event in events for reset in self._folding.add(event)]
-        return found + self._folding.end(host.wall_clock())
+        return [*chain.from_iterable(map(self._folding.add, events)), *self._folding.end(host.wall_clock())]
 
     def _by_counters(self, host: Host) -> list[NicReset]:
         """One counter that grew is one reason; the kernel's transmit timeouts only where the driver names none."""

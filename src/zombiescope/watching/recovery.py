@@ -222,9 +222,8 @@ class RecoveryWatch:
             self._values["restarts"] = float(moved(dict(self._first_restarts), found) or 0)
 
     def _sample(self) -> None:
-        zombies = all_zombies(self._host)
         values = dict(self._values)
-        if zombies is not None:
+        if (zombies := all_zombies(self._host)) is not None:
             values["zombies"] = zombies
         self.samples.append(Sample(len(self.samples), self._host.wall_clock(), self._boot, values))
         # Counted now and then: a number is a point once, when it was counted.

@@ -72,8 +72,9 @@ def read_live_tree(host: Host, hierarchy: Hierarchy) -> LiveTree | Gap:
         return refusal("memcg.live", hierarchy.mount_point, error)
     if walk.unreadable:
         path, code = walk.unreadable[0]
-        why = f"Cannot be listed ({errno.errorcode.get(code, code)})"
-        return refusal("memcg.live", hierarchy.place(path), OSError(code, why))
+        return refusal(
+            "memcg.live", hierarchy.place(path), OSError(code, f"Cannot be listed ({errno.errorcode.get(code, code)})")
+        )
     return LiveTree(walk.paths, walk.leaves)
 
 
@@ -110,8 +111,12 @@ def _counted_look(host: Host, hierarchy: Hierarchy, known: LiveTree | None = Non
     # A directory is certainly counted: fewer counted than directories only means births while we walked.
     look = Look(max(min(before.cgroups, after.cgroups), live), live)
     which = "on cgroup v1" if hierarchy.version is HierarchyVersion.V1 else "where cgroup.stat does not say"
-    unknown = Gap(_PARENTS, f"plain files give only the total {which}", "sudo zombiescope scan --exact")
-    return _Seen(look, CountSource.PROC_CGROUPS, tree, unknown)
+    return _Seen(
+        look,
+        CountSource.PROC_CGROUPS,
+        tree,
+        Gap(_PARENTS, f"plain files give only the total {which}", "sudo zombiescope scan --exact"),
+    )
 
 
 def _is_as_large(host: Host, hierarchy: Hierarchy, tree: LiveTree) -> bool:

@@ -21,8 +21,7 @@ from zombiescope.facts.units import RestartingContainer, Schedule
 from zombiescope.host.access import Host, names_or_nothing, read_or_nothing
 from zombiescope.host.files import Files
 
-PODS = b"/var/log/pods"
-LINKS = b"/var/log/containers"
+PODS, LINKS = b"/var/log/pods", b"/var/log/containers"
 _UID = rb"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32})"
 _FOLDER = re.compile(rb"([^_]+)_(.+)_([0-9A-Za-z-]+)", re.DOTALL)
 _LINK = re.compile(rb"([^_]+)_([^_]+)_(.+)-([0-9a-f]{64})\.log", re.DOTALL)
@@ -172,9 +171,8 @@ def read_container_ids(files: Files) -> frozenset[str]:
 
 
 _TABLES = (b"/etc/crontab", b"/etc/anacrontab")
-_FOLDERS = (b"/etc/cron.d",)
+_FOLDERS = (b"/etc/cron.d", b"/var/spool/cron/crontabs", b"/var/spool/cron")
 _PERIODS = (b"hourly", b"daily", b"weekly", b"monthly", b"yearly")
-_SPOOLS = (b"/var/spool/cron/crontabs", b"/var/spool/cron")
 _LINE = re.compile(rb"\s*(@\w+|(?:[\d*/,A-Za-z-]+\s+){4}[\d*/,A-Za-z-]+)\s+(.*)")
 _START = re.compile(rb"S\d\d(.+)")
 
@@ -184,14 +182,11 @@ def read_schedules(files: Files) -> tuple[Schedule, ...]:
 
 
 def _cron(files: Files) -> Iterator[Schedule]:
-    for path in (*_TABLES, *(folder + b"/" + name for folder in (*_FOLDERS, *_SPOOLS) for name in files.list(folder))):
+    for path in (*_TABLES, *(folder + b"/" + name for folder in _FOLDERS for name in files.list(folder))):
         name = path.rpartition(b"/")[2]
-        if name.startswith(b"."):
-            continue
-        for line in (files.read(path) or b"").splitlines():
-            said = None if line.lstrip().startswith(b"#") else _LINE.match(line)
-            if said:
-                yield Schedule("cron", shown(name), shown(path), shown(said[1]), shown(said[2].strip()))
+        lines = [] if name.startswith(b".") else (files.read(path) or b"").splitlines()
+        for said in filter(None, map(_LINE.match, lines)):
+            yield Schedule("cron", shown(name), shown(path), shown(said[1]), shown(said[2].strip()))
     for period in _PERIODS:
         folder = b"/etc/cron." + period
         for name in files.list(folder):

@@ -167,7 +167,7 @@ class RealTimeWatch:
         if "refused" in outcome:
             return Gap(REAL_TIME_FACT, str(outcome["refused"]))
         try:
-            tasks = tuple(self._task(row) for row in outcome["tasks"])
+            tasks = tuple(map(self._task, outcome["tasks"]))
             return RealTimeSeen(self._host.wall_clock(), float(outcome["seconds"]), tasks)
         except (KeyError, TypeError, ValueError):
             return Gap(REAL_TIME_FACT, "the recorded tasks are not in a form we know", "record the host again")

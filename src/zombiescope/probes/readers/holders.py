@@ -140,8 +140,11 @@ def read_files_in_use(host: Host, wanted: Mapping[FileKey, bytes], known: int = 
 
 def read_socket_pins(host: Host, hierarchy: Hierarchy) -> SocketCandidates | Gap:
     if hierarchy.version is HierarchyVersion.V1:
-        reason = "cgroup v1 does not tell which cgroup a socket was made in; only buffers in use are counted"
-        return Gap(_FACT, reason, "allow BPF or /proc/kcore")
+        return Gap(
+            _FACT,
+            "cgroup v1 does not tell which cgroup a socket was made in; only buffers in use are counted",
+            "allow BPF or /proc/kcore",
+        )
     if not isinstance(host, LiveHost):
         return Gap(_FACT, "a recording cannot be asked for its sockets", "run zombiescope on the host itself")
     if isinstance(processes := read_processes(host, _FACT), Gap):
@@ -153,8 +156,9 @@ def read_socket_pins(host: Host, hierarchy: Hierarchy) -> SocketCandidates | Gap
     # Sockets made by the kernel itself, or before cgroups were asked for, carry 0 or the root's id.
     dead = [each for each in seen if each.cgroup > 1 and each.cgroup not in live]
     holders = _holders(host, processes, {each.inode for each in dead}) if dead else {}
-    sockets = (DeadCgroupSocket(*each, tuple(dict.fromkeys(holders.get(each.inode, ())))) for each in dead)
-    return SocketCandidates(tuple(sockets), gaps)
+    return SocketCandidates(
+        tuple(DeadCgroupSocket(*each, tuple(dict.fromkeys(holders.get(each.inode, ())))) for each in dead), gaps
+    )
 
 
 def _sockets(host: LiveHost, processes: list[int]) -> tuple[list[DiagSocket], tuple[Gap, ...]]:
@@ -178,8 +182,7 @@ def _sockets(host: LiveHost, processes: list[int]) -> tuple[list[DiagSocket], tu
     if failure is None and not refused:
         return found, ()
     reason = failure.strerror if failure else f"{refused} processes did not tell theirs"
-    why = f"not every network namespace could be asked for its sockets: {reason}"
-    return found, (Gap(_FACT, why, "run as root"),)
+    return found, (Gap(_FACT, f"not every network namespace could be asked for its sockets: {reason}", "run as root"),)
 
 
 def _live_ids(host: Host, hierarchy: Hierarchy) -> set[int] | Gap:

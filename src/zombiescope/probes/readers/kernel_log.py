@@ -56,9 +56,8 @@ class LogFollower:
 
     def read(self) -> list[LogEvent]:
         """What was said since the reading before, of what we know."""
-        records = self._log.read(_MOST_LINES)
-        events = (parse_line(each.at, each.text) for each in records if each.is_kernel or self._believe_users)
-        return [event for event in events if event is not None]
+        records = (each for each in self._log.read(_MOST_LINES) if each.is_kernel or self._believe_users)
+        return [event for each in records if (event := parse_line(each.at, each.text)) is not None]
 
     def close(self) -> None:
         self._log.close()

@@ -17,11 +17,8 @@ from zombiescope.kernel.perf_events import Sampler, StackSample, kernel_only, pa
 from zombiescope.probes.kernel_text import refusal
 
 FACT = "stretches[].blame"
-RATE_HZ = 99
-_RING_PAGES = 16
-_KALLSYMS = b"/proc/kallsyms"
-_KALLSYMS_LIMIT = 128 << 20
-_MOST_SAMPLES = 200_000
+RATE_HZ, _RING_PAGES, _MOST_SAMPLES = 99, 16, 200_000
+_KALLSYMS, _KALLSYMS_LIMIT = b"/proc/kallsyms", 128 << 20
 _FAR, _CODE = 1 << 20, b"TtWw"
 
 

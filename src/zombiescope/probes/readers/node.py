@@ -70,8 +70,7 @@ def read_reclaimable_cache(host: Host, hierarchy: Hierarchy, path: bytes) -> int
     return None if file is None or shmem is None else max(file - shmem, 0)
 
 
-_CPUS = b"/sys/devices/system/cpu/possible"
-_POSSIBLE_NODES = b"/sys/devices/system/node/possible"
+_CPUS, _POSSIBLE_NODES = b"/sys/devices/system/cpu/possible", b"/sys/devices/system/node/possible"
 
 
 _IDENTITY = (
@@ -179,8 +178,7 @@ def _told_by_cloud(host: Host, places: tuple[tuple[str, ...], ...], names: tuple
 
 def _from_release(host: Host) -> str:
     for path in _RELEASES:
-        lines = read_or_nothing(host, path).splitlines()
-        said = dict(line.split(b"=", 1) for line in lines if b"=" in line)
+        said = dict(line.split(b"=", 1) for line in read_or_nothing(host, path).splitlines() if b"=" in line)
         for names in ((b"IMAGE_ID", b"IMAGE_VERSION"), (b"ID", b"VERSION_ID")):
             words = [shown(said.get(name, b"").strip(b"\"' \t\r")) for name in names]
             if words[0]:
@@ -190,8 +188,7 @@ def _from_release(host: Host) -> str:
 
 _CONTROL_FILES = (b"memory.reclaim", b"memory.high", b"memory.force_empty")
 _NODES = b"/sys/devices/system/node"
-_VENDOR_REAPER = b"/sys/kernel/mm/memcg_reaper/reap"
-_SYSTEMD = b"/run/systemd/system"
+_VENDOR_REAPER, _SYSTEMD = b"/sys/kernel/mm/memcg_reaper/reap", b"/run/systemd/system"
 _MOST_PARENTS = 1000
 _UNTOLD = Gap(
     "levers.control_files",

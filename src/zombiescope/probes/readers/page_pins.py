@@ -138,10 +138,8 @@ class _Look:
             except OSError:
                 continue
             candidate = Candidate(b"", None, b"SYSV%08x" % segment.key, "tmpfs")
-            found = FoundFile(
-                candidate, None, self._nameless, segment.id, pages, sum(pages.values()), segment.pages, False
-            )
-            yield from self._hits([found])
+            about = (self._nameless, segment.id, pages, sum(pages.values()), segment.pages, False)
+            yield from self._hits([FoundFile(candidate, None, *about)])
 
 
 class Segment(NamedTuple):

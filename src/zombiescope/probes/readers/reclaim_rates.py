@@ -72,8 +72,7 @@ def _limit(host: Host, file: bytes) -> bool:
     return text.isdigit() and int(text) < _UNLIMITED_BYTES
 
 
-PASSES_FACT = "reclaim"
-_PRESENCE = b"/proc/vmstat"
+PASSES_FACT, _VMSTAT = "reclaim", b"/proc/vmstat"
 _NOT_HERE = Gap(
     PASSES_FACT, "nothing happens in a folder, and its recording kept no reclaim", "run it on the live host"
 )
@@ -92,7 +91,7 @@ class ReclaimWindow:
     def seen(self) -> ReclaimSeen | Gap:
         """Of the window so far."""
         watch = self._watch
-        if isinstance(watch, Gap) and watch.reason.startswith(_PRESENCE.decode()):
+        if isinstance(watch, Gap) and watch.reason.startswith(_VMSTAT.decode()):
             return watch
         outcome = self._host.experiment("reclaim_passes", lambda: self._told(watch))
         return _NOT_HERE if outcome is None else made_of_outcome(outcome, _kept, _GARBLED)
@@ -112,9 +111,9 @@ class ReclaimWindow:
 
 def _begin(host: Host) -> ReclaimPasses | Gap:
     try:
-        host.read(_PRESENCE)
+        host.read(_VMSTAT)
     except OSError as error:
-        return refusal(PASSES_FACT, _PRESENCE, error)
+        return refusal(PASSES_FACT, _VMSTAT, error)
     if not host.is_live:
         return _NOT_HERE
     try:
@@ -141,7 +140,6 @@ def _calls(kind: ReclaimKind, plain: Any) -> ReclaimCalls:
 
 
 FACT = "pressure"
-_VMSTAT = b"/proc/vmstat"
 _WANTED = (
     "pgscan_kswapd", "pgscan_direct", "pgscan_khugepaged", "pgscan_proactive", "pgscan_anon", "pgscan_file", "pgsteal_kswapd",
     "pgsteal_direct", "pgmajfault", "oom_kill", "allocstall_normal", "allocstall_movable",

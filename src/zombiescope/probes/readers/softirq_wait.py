@@ -34,8 +34,7 @@ from zombiescope.kernel.network import read_driver_counters
 from zombiescope.kernel.tracefs import SoftirqHist
 from zombiescope.probes.kernel_text import cpu_list_count, number, read_processes, refusal, state_of
 
-_TYPES = b"/sys/kernel/btf/vmlinux"
-_MOST_TYPES = 64 << 20
+_TYPES, _MOST_TYPES = b"/sys/kernel/btf/vmlinux", 64 << 20
 _ONLINE, _POSSIBLE = b"/sys/devices/system/cpu/online", b"/sys/devices/system/cpu/possible"
 _FIRST = re.compile(rb"[-,]")
 _MOST_SECONDS, _FIRST_COUNTS_SECONDS = 60.0, 0.05
@@ -192,7 +191,7 @@ def _times(host: Host, ksoftirqd: dict[int, int] | Gap) -> dict[int, KsoftirqdTi
 
 def _softnet(host: Host) -> tuple[int | None, int | None]:
     """Of all cores: dropped, squeezed."""
-    rows = [line.split() for line in read_or_nothing(host, _SOFTNET).splitlines()]
+    rows = map(bytes.split, read_or_nothing(host, _SOFTNET).splitlines())
     good = [row for row in rows if len(row) > _SQUEEZED and all(_HEX.fullmatch(field) for field in row[:3])]
     if not good:
         return None, None

@@ -201,7 +201,7 @@ def read_other_init(files: Files) -> str:
     if way := list(_places_on_the_way(files, _INIT)):
         name = way[-1].rpartition(b"/")[2]
         return "" if name == b"systemd" else shown(name)
-    is_older = files.exists(b"/etc/inittab") and files.exists(_INIT) and not any(map(files.exists, _SYSTEMD))
+    is_older = all(map(files.exists, (b"/etc/inittab", _INIT))) and not any(map(files.exists, _SYSTEMD))
     return "init of /etc/inittab" if is_older else ""
 
 

@@ -157,9 +157,7 @@ def _podman(files: Files, gaps: list[Gap]) -> Iterator[Workload]:
     """Names and images only: restart policies are in podman's database."""
     if not files.exists(_PODMAN):
         return
-    for row in _list(_json(files, _PODMAN, gaps)):
-        if not isinstance(row, dict):
-            continue
+    for row in _dicts(_json(files, _PODMAN, gaps)):
         names = _list(row.get("names"))
         name = str(names[0]) if names else str(row.get("id"))[:12]
         yield Workload(
@@ -208,8 +206,7 @@ def _cron_makes_sessions(files: Files) -> bool:
     return False
 
 
-MANIFEST_BYTES = 1 << 20
-MOST_WORKLOADS = 2_000
+MANIFEST_BYTES, MOST_WORKLOADS = 1 << 20, 2_000
 """Of one file."""
 _MOST_MERGED = 20_000
 _TEMPLATED = {"DaemonSet", "Deployment", "StatefulSet", "ReplicaSet", "ReplicationController", "Job"}
@@ -292,9 +289,7 @@ def _containers(document: dict[Any, Any], pod: dict[Any, Any], path: str) -> Ite
     owner = "/".join((kind.lower(), _word(about.get("namespace"), "default"), _word(about.get("name"), "?")))
     policy, retries = _policy(kind, spec, pod)
     for key in ("containers", "initContainers"):
-        for container in _list(pod.get(key)):
-            if not isinstance(container, dict):
-                continue
+        for container in _dicts(pod.get(key)):
             is_sidecar = key == "initContainers" and container.get("restartPolicy") == "Always"
             if key == "initContainers" and not is_sidecar:
                 continue  # it ends before the pod begins
@@ -326,8 +321,7 @@ def _pod_variables(container: dict[Any, Any]) -> dict[str, bool]:
     """Those from elsewhere (a secret, a field) count as given: whoever wrote the manifest means them."""
     return {
         _word(item.get("name")): bool(item.get("value")) or bool(item.get("valueFrom"))
-        for item in _list(container.get("env"))
-        if isinstance(item, dict)
+        for item in _dicts(container.get("env"))
     }
 
 
@@ -365,6 +359,10 @@ def _dict(value: Any) -> dict[Any, Any]:
 
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
+
+
+def _dicts(value: Any) -> list[dict[Any, Any]]:
+    return [each for each in _list(value) if isinstance(each, dict)]
 
 
 def _word(value: Any, otherwise: str = "") -> str:
