@@ -63,11 +63,8 @@ class ReclaimPasses(_Window):
 
     def groups(self) -> dict[int, tuple[int, int, float]]:
         """Of the calls at a limit, by the id of the task's memory cgroup: calls, pages, seconds on a core."""
-        found = {}
-        for key, value in entries(self._object.maps["groups"], 8, _GROUP.size):
-            calls, pages, cpu_ns = _GROUP.unpack(value)
-            found[int.from_bytes(key, "little")] = (calls, pages, cpu_ns / 1e9)
-        return found
+        rows = ((key, *_GROUP.unpack(value)) for key, value in entries(self._object.maps["groups"], 8, _GROUP.size))
+        return {int.from_bytes(key, "little"): (calls, pages, cpu_ns / 1e9) for key, calls, pages, cpu_ns in rows}
 
 
 def _plain_passes(row: tuple[int, ...], boot: float) -> list[Any]:

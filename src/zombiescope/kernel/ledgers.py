@@ -195,12 +195,8 @@ class PageReader:
 
     def __init__(self, header_page: bytes, kinds: dict[int, tuple[int, EventFormat]]) -> None:
         fields = parse_fields(header_page)
-        self._commit, self._data = fields[b"commit"], fields[b"data"]
-        self._kinds = kinds
-
-    @property
-    def page_bytes(self) -> int:
-        return self._data.offset + self._data.size
+        self._commit, self._data, self._kinds = fields[b"commit"], fields[b"data"], kinds
+        self.page_bytes = self._data.offset + self._data.size
 
     def events(self, page: bytes) -> Iterator[Event]:
         """Of a whole page; a damaged one ends where it makes no sense."""

@@ -27,14 +27,15 @@ class Mount(NamedTuple):
 
 def parse_mounts(mountinfo: bytes) -> list[Mount]:
     """In order of mounting; lines that are not as documented are left out."""
-    mounts = []
-    for line in mountinfo.split(b"\n"):
-        before, _, after = line.partition(b" - ")
-        words = before.split(b" ")
-        if len(words) > 5 and b":" in words[2]:
-            device, fstype = words[2].decode("ascii", "replace"), after.partition(b" ")[0].decode("ascii", "replace")
-            mounts.append(Mount(device, _plain(words[3]), _plain(words[4]), fstype))
-    return mounts
+    halves = (line.partition(b" - ") for line in mountinfo.split(b"\n"))
+    rows = ((before.split(b" "), after.partition(b" ")[0]) for before, _, after in halves)
+    return [
+        Mount(
+            words[2].decode("ascii", "replace"), _plain(words[3]), _plain(words[4]), fstype.decode("ascii", "replace")
+        )
+        for words, fstype in rows
+        if len(words) > 5 and b":" in words[2]
+    ]
 
 
 def below_root(mounts: list[Mount], root: bytes) -> list[Mount]:

@@ -17,7 +17,7 @@ from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.host.access import Host, answers, read_or_nothing
-from zombiescope.probes.kernel_text import number, quoted, refusal, unoctal
+from zombiescope.probes.kernel_text import number, quoted, read_or_gap, refusal, unoctal
 
 _TYPES, _SYMBOLS, _FUNCTION = b"/sys/kernel/btf/vmlinux", b"/proc/kallsyms", b"lru_reparent_memcg"
 _MOST_BYTES = 128 << 20
@@ -49,11 +49,8 @@ class ControllerRow(NamedTuple):
 
 def read_controller_row(host: Host, controller: bytes = b"memory") -> ControllerRow | Gap:
     """The controller's row in /proc/cgroups. A missing row is a gap: it does not mean that there are no cgroups."""
-    path = b"/proc/cgroups"
-    try:
-        text = host.read(path)
-    except OSError as error:
-        return refusal("memcg.counted", path, error)
+    if isinstance(text := read_or_gap(host, b"/proc/cgroups", "memcg.counted"), Gap):
+        return text
     for line in text.split(b"\n"):
         fields = line.split()
         if len(fields) == 4 and fields[0] == controller:

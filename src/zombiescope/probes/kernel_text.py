@@ -70,6 +70,14 @@ def refusal(fact: str, path: bytes, error: OSError) -> Gap:
     )
 
 
+def read_or_gap(host: Host, path: bytes, fact: str) -> bytes | Gap:
+    """What a file holds, or why it cannot be read."""
+    try:
+        return host.read(path)
+    except OSError as error:
+        return refusal(fact, path, error)
+
+
 def quoted(text: bytes) -> str:
     """Words of a stranger inside a reason: shown, and not more of them than a line holds."""
     return shown(text) if len(text) <= _MOST_QUOTED else shown(text[:_MOST_QUOTED]) + "..."

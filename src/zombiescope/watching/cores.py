@@ -92,17 +92,13 @@ class CoresWatch(Quiet):
         self._host, self._interval, self._kept = host, interval, kept_seconds
         self._watch = SaturationWatch()
         self._began: float | None = None
-        self._last: CoreLook | None = None
+        self.last: CoreLook | None = None
         self._stretches: deque[Stretch] = deque(maxlen=_MOST_STRETCHES)
         self.at = 0.0
         """Of the last look."""
         self.ended: list[Stretch] = []
         self.gap: Gap | None = None
         """Of the last look."""
-
-    @property
-    def last(self) -> CoreLook | None:
-        return self._last
 
     @property
     def seconds(self) -> dict[CoreMode, float]:
@@ -114,16 +110,16 @@ class CoresWatch(Quiet):
         self.gap, self.ended = (look, []) if isinstance(look, Gap) else (None, self._take(look))
 
     def seen(self) -> CoresSeen | Gap:
-        if self._last is None or self._began is None or self.gap:
+        if self.last is None or self._began is None or self.gap:
             return self.gap or Gap(FACT, "no look was taken")
-        since = max(self._began, self._last.at - self._kept)
+        since = max(self._began, self.last.at - self._kept)
         while self._stretches and self._stretches[0].begin + self._stretches[0].seconds < since:
             self._stretches.popleft()
-        return CoresSeen(since, self._last.at - since, self._interval, len(self._last.cores), self._sorted())
+        return CoresSeen(since, self.last.at - since, self._interval, len(self.last.cores), self._sorted())
 
     def _take(self, look: CoreLook) -> list[Stretch]:
         self._began = look.at if self._began is None or self._began > look.at else self._began
-        self._last, self.at = look, look.at
+        self.last, self.at = look, look.at
         ended = self._watch.take(look)
         self._stretches.extend(ended)
         return ended
@@ -163,10 +159,10 @@ class DetailedCoresWatch(CoresWatch):
             self.close()
 
     def _take(self, look: CoreLook) -> list[Stretch]:
-        if self._last is None:
+        if self.last is None:
             self._first = look
         else:
-            self._add_windows(self._last, look)
+            self._add_windows(self.last, look)
         ended = super()._take(look)
         if self._with_blame:
             self._sample(look)
@@ -182,17 +178,17 @@ class DetailedCoresWatch(CoresWatch):
             self._stacks.drain()
 
     def _seen(self) -> CoresSeen | Gap:
-        if self._first is None or self._last is None:
+        if self._first is None or self.last is None:
             return self._failed or Gap(FACT, "no look was taken")
-        seconds = self._last.steady - self._first.steady
+        seconds = self.last.steady - self._first.steady
         if not self._windows:
             return self._failed or Gap(FACT, "nothing passes here: the counters were the same at every look")
         stretches = self._sorted()
         return CoresSeen(
             self._first.at,
-            seconds if seconds > 0 else self._last.at - self._first.at,
+            seconds if seconds > 0 else self.last.at - self._first.at,
             self._interval,
-            len(self._last.cores),
+            len(self.last.cores),
             stretches,
             tuple(_use(core, windows) for core, windows in sorted(self._windows.items())),
             self._blame(stretches),
@@ -211,10 +207,10 @@ class DetailedCoresWatch(CoresWatch):
     def _named(self, stretches: tuple[Stretch, ...]) -> KernelSamples | Gap:
         if self._stacks is None or isinstance(self._stacks, Gap):
             return self._stacks or NOT_SAMPLED
-        assert self._last is not None
+        assert self.last is not None
         self._stacks.drain()
         times = [(each.core, each.begin, each.begin + each.seconds) for each in stretches]
-        return self._stacks.named(times, self._last.at - self._last.steady)
+        return self._stacks.named(times, self.last.at - self.last.steady)
 
     def _add_windows(self, before: CoreLook, after: CoreLook) -> None:
         if (elapsed := seconds_between(before, after)) is None:

@@ -294,15 +294,11 @@ def joined(seen: PodsSeen, answer: Asked, moved: Mapping[Key, int]) -> PodsSeen:
     pods += [pod._replace(containers=()) for pod in told.values()]
     makers = {pod.uid: pod.maker for pod in pods}
     own = next((makers[pod.uid] for pod in seen.pods if pod.maker == seen.own and pod.uid in makers), seen.own)
-    asked = {pod.uid for pod in answer.pods}
-    known = {(pod.uid, each.name): each for pod in answer.pods for each in pod.containers}
+    # Judged by who knows better.
+    judged = {(pod.uid, each.name) for pod in answer.pods for each in pod.containers if each.is_running is not None}
     fresh = loops_of(answer.pods, seen.at, moved, answer.source)
-    kept = []
-    for loop in seen.loops:
-        container = known.get((loop.uid, loop.container))
-        if loop.uid in asked and container is not None and container.is_running is not None:
-            continue  # judged by who knows better
-        kept.append(loop._replace(maker=makers.get(loop.uid, loop.maker)))
+    others = (loop for loop in seen.loops if (loop.uid, loop.container) not in judged)
+    kept = [loop._replace(maker=makers.get(loop.uid, loop.maker)) for loop in others]
     loops = tuple(loop for loop in (*fresh, *kept) if loop.maker != own)[:_MOST_LOOPS]
     names = dict((*seen.containers, *answer.containers))
     return seen._replace(

@@ -17,7 +17,7 @@ from zombiescope.facts.reclaim import Throttle
 from zombiescope.facts.units import RealTimeSeen, RealTimeTask
 from zombiescope.host.access import Host, beside_recording, names_or_nothing, read_or_nothing
 from zombiescope.probes.cgroups import read_cgroup_mounts
-from zombiescope.probes.kernel_text import TICKS_PER_SECOND, flat_keyed, quoted, refusal
+from zombiescope.probes.kernel_text import TICKS_PER_SECOND, flat_keyed, quoted, read_or_gap, refusal
 
 THROTTLING_FACT = "pressure.throttled"
 _MOST_GROUPS = 4000
@@ -63,12 +63,11 @@ def _cpu_mount(host: Host) -> bytes | Gap:
     unified = [mount.point for mount in mounts if mount.is_v2]
     if not unified:
         return Gap(THROTTLING_FACT, "no cgroup hierarchy with the cpu controller is mounted in this view")
-    path = unified[-1] + b"/cgroup.controllers"
-    try:
-        controllers = host.read(path).split()
-    except OSError as error:
-        return refusal(THROTTLING_FACT, path, error)
-    return unified[-1] if b"cpu" in controllers else Gap(THROTTLING_FACT, "the unified hierarchy has no cpu controller")
+    if isinstance(text := read_or_gap(host, unified[-1] + b"/cgroup.controllers", THROTTLING_FACT), Gap):
+        return text
+    return (
+        unified[-1] if b"cpu" in text.split() else Gap(THROTTLING_FACT, "the unified hierarchy has no cpu controller")
+    )
 
 
 PATH = b"/proc/stat"
@@ -83,11 +82,8 @@ def read_cpu_time(host: Host) -> CoreLook | Gap:
     the wall clock, and waits by no other."""
     at = host.wall_clock()
     steady = host.monotonic() if host.is_live else at
-    try:
-        text = host.read(PATH)
-    except OSError as error:
-        return refusal(FACT, PATH, error)
-    found = parse_cpu_time(text)
+    text = read_or_gap(host, PATH, FACT)
+    found = text if isinstance(text, Gap) else parse_cpu_time(text)
     return found if isinstance(found, Gap) else CoreLook(at, steady, found)
 
 

@@ -19,7 +19,7 @@ from zombiescope.host.access import Host
 from zombiescope.host.children import ask_program
 from zombiescope.kernel.kmsg import PLACE, Klog, Kmsg
 from zombiescope.probes.kernel_messages import parse_line
-from zombiescope.probes.kernel_text import refusal
+from zombiescope.probes.kernel_text import read_or_gap, refusal
 
 FACT = "kernel_log"
 _RESTRICTION = b"/proc/sys/kernel/dmesg_restrict"
@@ -35,10 +35,8 @@ Line = tuple[float, bool, bytes]
 
 def read_kernel_log(host: Host, *, believe_users: bool = False) -> KernelLog | Gap:
     """`believe_users`: take lines of user space for the kernel's, as the lab needs it; never by default."""
-    try:
-        host.read(_RESTRICTION)  # a machine without this file is a folder, or hides its kernel
-    except OSError as error:
-        return refusal(FACT, _RESTRICTION, error)
+    if isinstance(said := read_or_gap(host, _RESTRICTION, FACT), Gap):
+        return said  # a machine without this file is a folder, or hides its kernel
     outcome = host.experiment("kernel_log", lambda: _look(host, believe_users=believe_users))
     return _NOT_HERE if outcome is None else made_of_outcome(outcome, _kept, _GARBLED)
 

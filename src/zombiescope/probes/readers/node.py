@@ -16,7 +16,7 @@ from zombiescope.facts.reaping import Health, Levers, SwapArea
 from zombiescope.host.access import NOT_RECORDED, Host, answers, names_or_nothing, read_or_nothing
 from zombiescope.host.live import cluster_of
 from zombiescope.probes.cgroups import hands_pages_on
-from zombiescope.probes.kernel_text import cpu_list_count, flat_keyed, number, refusal, unoctal
+from zombiescope.probes.kernel_text import cpu_list_count, flat_keyed, number, read_or_gap, unoctal
 
 _SOME = re.compile(rb"^some avg10=([0-9]{1,3}\.[0-9]{1,3}) ", re.MULTILINE)
 
@@ -44,11 +44,8 @@ def read_memory_bytes(host: Host) -> int | Gap:
 
 def _meminfo(host: Host, wanted: bytes, fact: str) -> int | Gap:
     """In bytes."""
-    path = b"/proc/meminfo"
-    try:
-        text = host.read(path)
-    except OSError as error:
-        return refusal(fact, path, error)
+    if isinstance(text := read_or_gap(host, b"/proc/meminfo", fact), Gap):
+        return text
     for line in text.split(b"\n"):
         key, _, value = line.partition(b":")
         kibibytes = number(value.strip().removesuffix(b"kB")) if key == wanted else None
@@ -110,27 +107,20 @@ def _has_nodes(host: Host) -> bool:
 
 
 def _count(host: Host, path: bytes, gaps: list[Gap]) -> int | None:
-    try:
-        text = host.read(path)
-    except OSError as error:
-        gaps.append(refusal("cost.kernel_bytes", path, error))
+    if isinstance(text := read_or_gap(host, path, "cost.kernel_bytes"), Gap):
+        gaps.append(text)
         return None
-    count = cpu_list_count(text)
-    if count is None:
+    if (count := cpu_list_count(text)) is None:
         gaps.append(Gap("cost.kernel_bytes", f"{shown(path)} is not a list of numbers"))
     return count
 
 
 def _line(host: Host, path: bytes, fact: str, gaps: list[Gap]) -> str | None:
-    try:
-        text = host.read(path).strip()
-    except OSError as error:
-        gaps.append(refusal(fact, path, error))
+    text = read_or_gap(host, path, fact)
+    if isinstance(text, Gap) or not text.strip():
+        gaps.append(text if isinstance(text, Gap) else Gap(fact, f"{shown(path)} is empty"))
         return None
-    if not text:
-        gaps.append(Gap(fact, f"{shown(path)} is empty"))
-        return None
-    return shown(text)
+    return shown(text.strip())
 
 
 def _seconds(text: str | None) -> float | None:
@@ -240,11 +230,8 @@ def _node_files(host: Host) -> tuple[bytes, ...]:
 
 
 def _swaps(host: Host) -> tuple[tuple[SwapArea, ...], tuple[Gap, ...]]:
-    path = b"/proc/swaps"
-    try:
-        text = host.read(path)
-    except OSError as error:
-        return (), (refusal("levers.swaps", path, error),)
+    if isinstance(text := read_or_gap(host, b"/proc/swaps", "levers.swaps"), Gap):
+        return (), (text,)
     rows = (line.split() for line in text.split(b"\n")[1:])
     told = ((unoctal(row[0]), number(row[3])) for row in rows if len(row) >= 5)
     return tuple(SwapArea(name, used * 1024) for name, used in told if used is not None), ()

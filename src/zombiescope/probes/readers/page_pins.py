@@ -167,15 +167,14 @@ def _falls_short(hits: Iterable[Hit], wanted: Mapping[bytes, MemoryUse]) -> bool
 
 def detached_segments(host: Host) -> list[Segment]:
     """/proc/sysvipc/shm of the IPC namespace we are in: resident and attached by nobody."""
-    found = []
-    for line in read_or_nothing(host, b"/proc/sysvipc/shm").split(b"\n")[1:]:
-        fields = line.split()
-        if len(fields) < 16 or number(fields[6]) != 0 or not number(fields[14]):
-            continue
-        identity, size = number(fields[1]), number(fields[3])
-        if identity is not None and size and fields[0].lstrip(b"-").isdigit():
-            found.append(Segment(int(fields[0]) & 0xFFFFFFFF, identity, -(-size // PAGE_BYTES)))
-    return found
+    rows = [line.split() for line in read_or_nothing(host, b"/proc/sysvipc/shm").split(b"\n")[1:]]
+    detached = [row for row in rows if len(row) >= 16 and number(row[6]) == 0 and number(row[14])]
+    told = ((row[0], number(row[1]), number(row[3])) for row in detached if row[0].lstrip(b"-").isdigit())
+    return [
+        Segment(int(key) & 0xFFFFFFFF, identity, -(-size // PAGE_BYTES))
+        for key, identity, size in told
+        if identity is not None and size
+    ]
 
 
 def _unsplit_gaps(residuals: Residuals) -> tuple[Gap, ...]:

@@ -27,7 +27,15 @@ from zombiescope.facts.reclaim import (
 from zombiescope.host.access import Host, beside_recording, read_or_nothing
 from zombiescope.kernel.bpf_windows import ReclaimPasses
 from zombiescope.probes.cgroups import inodes_of
-from zombiescope.probes.kernel_text import TICKS_PER_SECOND, number, read_processes, refusal, stall_totals, state_of
+from zombiescope.probes.kernel_text import (
+    TICKS_PER_SECOND,
+    number,
+    read_or_gap,
+    read_processes,
+    refusal,
+    stall_totals,
+    state_of,
+)
 
 _LIMITS = (b"memory.max", b"memory.high", b"memory.limit_in_bytes")
 _UNLIMITED_BYTES = 1 << 62
@@ -110,10 +118,8 @@ class ReclaimWindow:
 
 
 def _begin(host: Host) -> ReclaimPasses | Gap:
-    try:
-        host.read(_VMSTAT)
-    except OSError as error:
-        return refusal(PASSES_FACT, _VMSTAT, error)
+    if isinstance(said := read_or_gap(host, _VMSTAT, PASSES_FACT), Gap):
+        return said
     if not host.is_live:
         return _NOT_HERE
     try:
@@ -171,11 +177,10 @@ def read_reclaim_rates(host: Host, kswapd: tuple[int, ...]) -> PressureLook:
 
 
 def _vmstat(host: Host) -> dict[str, int] | Gap:
-    try:
-        values = _PICKED.findall(host.read(_VMSTAT))
-    except OSError as error:
-        return refusal(FACT, _VMSTAT, error)
-    found = {name.decode(): value for name, digits in values if (value := number(digits)) is not None}
+    if isinstance(text := read_or_gap(host, _VMSTAT, FACT), Gap):
+        return text
+    picked = _PICKED.findall(text)
+    found = {name.decode(): value for name, digits in picked if (value := number(digits)) is not None}
     return found or Gap(FACT, f"{_VMSTAT.decode()} has none of the counters of reclaim")
 
 

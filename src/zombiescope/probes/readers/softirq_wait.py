@@ -32,7 +32,7 @@ from zombiescope.kernel.bpf_poll import Places, PollLatency, places_in
 from zombiescope.kernel.bpf_windows import SoftirqLatency
 from zombiescope.kernel.network import read_driver_counters
 from zombiescope.kernel.tracefs import SoftirqHist
-from zombiescope.probes.kernel_text import cpu_list_count, number, read_processes, refusal, state_of
+from zombiescope.probes.kernel_text import cpu_list_count, number, read_or_gap, read_processes, refusal, state_of
 
 _TYPES, _MOST_TYPES = b"/sys/kernel/btf/vmlinux", 64 << 20
 _ONLINE, _POSSIBLE = b"/sys/devices/system/cpu/online", b"/sys/devices/system/cpu/possible"
@@ -111,10 +111,8 @@ class LatencyWindow:
 
 def _begin(host: Host, ksoftirqd: Mapping[int, int]) -> tuple[SoftirqLatency | SoftirqHist | Gap, str]:
     """And why BPF was refused, where it was."""
-    try:
-        host.read(_PRESENCE)
-    except OSError as error:
-        return refusal(LATENCY_FACT, _PRESENCE, error), ""
+    if isinstance(said := read_or_gap(host, _PRESENCE, LATENCY_FACT), Gap):
+        return said, ""
     if not host.is_live:
         return _NOT_HERE, ""
     try:
@@ -204,11 +202,9 @@ _MOST_DEVICES, _MOST_QUEUES, _MOST = 64, 1024, 1 << 64
 
 
 def read_nic_counters(host: Host) -> tuple[DeviceCounters, ...] | Gap:
-    try:
-        names = _device_names(host.read(_DEVICES))
-    except OSError as error:
-        return refusal(NIC_FACT, _DEVICES, error)
-    if not names:
+    if isinstance(table := read_or_gap(host, _DEVICES, NIC_FACT), Gap):
+        return table
+    if not (names := _device_names(table)):
         return Gap(
             NIC_FACT, "this network namespace has no device but the loopback", "run it in the host's network namespace"
         )

@@ -169,10 +169,8 @@ def _settings(files: Files, path: bytes, data: bytes) -> tuple[list[Setting], li
 def _read_manager(files: Files) -> tuple[Setting, ...]:
     """`system.conf` and its drop-ins: the defaults of every unit."""
     main = next((path for path in (root + b"/systemd/system.conf" for root in _ROOTS) if files.exists(path)), None)
-    settings: list[Setting] = []
-    for path in ([main] if main else []) + confs_in(files, (root + b"/systemd/system.conf.d" for root in _ROOTS)):
-        settings += _settings(files, path, files.read(path) or b"")[0]
-    return tuple(settings)
+    paths = ([main] if main else []) + confs_in(files, (root + b"/systemd/system.conf.d" for root in _ROOTS))
+    return tuple(setting for path in paths for setting in _settings(files, path, files.read(path) or b"")[0])
 
 
 def _read_bus_names(files: Files) -> dict[str, str]:
