@@ -112,8 +112,10 @@ class Teller:
         condition = self._held.take(self._judge(), now, settings.hold_seconds)
         if self._child or condition is None or now < self._not_before:
             return
-        is_new = self._told is None or self._told.status is not condition.status
-        if is_new and EVENTS in settings.words and _is_news(self._told, condition):
+        before = self._told.status if self._told else None
+        is_new = before is not condition.status
+        # Pressure, and its end: that a healthy node is healthy is no event.
+        if is_new and EVENTS in settings.words and ConditionStatus.TRUE in (before, condition.status):
             self._event = condition
         if is_new or self._event or now >= self._heartbeat:
             self._begin(settings, condition, is_new=is_new)
@@ -160,9 +162,8 @@ class Teller:
         self._failures += 1
         if status == _GONE:
             self._told = None  # a node of this name that comes later knows nothing of it
-        pause = min(_FIRST_BACKOFF * 2 ** min(self._failures - 1, 10), _MOST_BACKOFF)
-        if status in _REFUSED:
-            pause = max(pause, 6 * _FIRST_BACKOFF)
+        least = 6 * _FIRST_BACKOFF if status in _REFUSED else 0.0
+        pause = max(least, min(_FIRST_BACKOFF * 2 ** min(self._failures - 1, 10), _MOST_BACKOFF))
         self._not_before = self._clock() + max(pause, min(retry_after, _MOST_BACKOFF)) * random.uniform(0.75, 1.25)
         self._report(Gap(NAME, f"the API server was not told: {why}", _REFUSED.get(status, "")))
 
@@ -194,11 +195,6 @@ class Teller:
                     child.end()
                     return
         child.end(kill=True)
-
-
-def _is_news(before: Condition | None, now: Condition) -> bool:
-    """Pressure, and its end. That a healthy node is healthy is no event."""
-    return now.status is ConditionStatus.TRUE or (before is not None and before.status is ConditionStatus.TRUE)
 
 
 def _place(settings: Settings) -> tuple[object, ...]:

@@ -120,10 +120,8 @@ class AgentPage:
         from zombiescope.facts.units import ServicesSeen  # noqa: PLC0415
         from zombiescope.facts.zombies import Remains  # noqa: PLC0415
 
-        case = case._replace(remains=of_plain(about["remains"], Remains))
-        if about.get("services"):
-            case = case._replace(services=of_plain(about["services"], ServicesSeen))
-        return case
+        services = of_plain(about["services"], ServicesSeen) if about.get("services") else case.services
+        return case._replace(remains=of_plain(about["remains"], Remains), services=services)
 
     def _look(self) -> bytes:
         """In a child."""

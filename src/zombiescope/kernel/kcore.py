@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The running kernel's memory through /proc/kcore, its symbols, and which fields are read there, under the names that kernels
-from 5.10 on gave them (presence decides, never a version): read only, and every address checked before it is followed.
+from 5.10 on gave them (presence decides, never a version): read only, and every address checked before it is followed. And the
+names of files: inode, file system and the way up to its root.
 
 There is no lock: what is read may change or be freed under our feet. Each reader bounds its loops and doubts what it gets.
 """
@@ -11,10 +12,12 @@ import errno
 import os
 import re
 import struct
+from functools import cache
 
 from zombiescope.errors import ObservationError
 from zombiescope.host.access import Host
 from zombiescope.kernel.btf import Btf, BtfError
+from zombiescope.kernel.raw import PinFlag, RawPin
 
 _BLOCK = 4096
 """What is read and kept at once: never more than a page, whose neighbours may not be mapped."""
@@ -253,3 +256,49 @@ def _flag(btf: Btf, name: str) -> int:
     if (bit := btf.enumerator("pageflags", name)) is None:
         raise BtfError(f"this kernel has no page flag {name}")
     return 1 << bit
+
+
+_MOST_FOLDERS = 512
+
+
+class FileNames:
+    """A pin of a file, without pages and without a cgroup yet. Remembers inodes by address for one walk: many zombies are pinned by
+    the same library."""
+
+    def __init__(self, memory: KernelMemory, layout: Layout) -> None:
+        self._memory, self._at = memory, layout.at
+        self.of = cache(self._read)
+
+    def _read(self, inode: int) -> RawPin:
+        memory, at = self._memory, self._at
+        sb = memory.pointer(inode + at["inode.sb"])
+        fstype = memory.text(memory.pointer(memory.pointer(sb + at["sb.type"]) + at["type.name"]), 16)
+        alias = memory.pointer(inode + at["inode.dentry"])
+        names, flags = (
+            (b"", 0) if not alias else self._climb(alias - at["dentry.alias"], memory.pointer(sb + at["sb.root"]))
+        )
+        return RawPin(
+            inode=memory.pointer(inode + at["inode.number"]),
+            device=memory.number(sb + at["sb.device"]),
+            rdevice=memory.number(inode + at["inode.rdevice"]),
+            nlink=memory.number(inode + at["inode.links"]),
+            flags=flags,
+            names=names,
+            fstype=fstype,
+        )
+
+    def _climb(self, dentry: int, top: int) -> tuple[bytes, int]:
+        memory, at = self._memory, self._at
+        names: list[bytes] = []
+        try:
+            flags = 0 if memory.pointer(dentry + at["dentry.hash"]) else int(PinFlag.UNHASHED)
+            for _ in range(_MOST_FOLDERS):
+                if dentry == top:
+                    return b"".join(names), flags | PinFlag.ROOTED
+                names.append(memory.text(memory.pointer(dentry + at["dentry.name"])) + b"\0")
+                if (above := memory.pointer(dentry + at["dentry.parent"])) == dentry:
+                    return b"".join(names), flags | PinFlag.PSEUDO
+                dentry = above
+        except UnreadableError:
+            flags = 0
+        return b"".join(names), flags | PinFlag.CUT

@@ -118,10 +118,9 @@ def read_ring(memory: mmap.mmap, size: int) -> bytes:
         return b""
     _order()
     first, last = tail % size, head % size
-    if first < last:
-        content = memory[PAGE_BYTES + first : PAGE_BYTES + last]
-    else:
-        content = memory[PAGE_BYTES + first : PAGE_BYTES + size] + memory[PAGE_BYTES : PAGE_BYTES + last]
+    content = memory[PAGE_BYTES + first : PAGE_BYTES + (last if first < last else size)]
+    if first >= last:
+        content += memory[PAGE_BYTES : PAGE_BYTES + last]
     _order()
     struct.pack_into("<Q", memory, _TAIL, head)
     return content

@@ -25,7 +25,7 @@ from zombiescope.probes.unit_layout import is_unit_name
 from zombiescope.watching.watch import Quiet
 
 if TYPE_CHECKING:
-    from zombiescope.diagnosis.audit import Audit, UnitAudit
+    from zombiescope.diagnosis.audit import Audit
 
 LIVE_FIELDS = ("state", "restarts", "restarts_in_journal", "births", "zombies")
 OFFLINE_FIELDS = (*LIVE_FIELDS, "processes")
@@ -216,17 +216,22 @@ class ServicesWatch(Quiet):
             seconds,
             len(audit.starting),
             tuple(loops),
-            tuple(_unneeded(unit) for unit in audit.unneeded),
+            tuple(
+                UnneededService(
+                    unit.name,
+                    unit.enabled,
+                    unit.why,
+                    unit.path,
+                    unit.may_loop,
+                    unit.from_vendor,
+                    unit.policy.restarts_per_day,
+                )
+                for unit in audit.unneeded
+            ),
             live.units is not None,
             bool(audit.units),
             _timers(files),
         )
-
-
-def _unneeded(unit: UnitAudit) -> UnneededService:
-    return UnneededService(
-        unit.name, unit.enabled, unit.why, unit.path, unit.may_loop, unit.from_vendor, unit.policy.restarts_per_day
-    )
 
 
 def _timers(files: UnitFiles) -> tuple[tuple[str, str], ...]:

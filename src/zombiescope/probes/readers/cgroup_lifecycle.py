@@ -136,19 +136,15 @@ def open_ledger(host: Host, hierarchy: Hierarchy, tiers: Sequence[EventTier] = A
     refused: list[Gap] = []
     for tier in [each for each in (EventTier.BPF, EventTier.TRACEFS) if each in tiers]:
         try:
-            return _open(tier, host, hierarchy, tuple(refused))
+            number = _hierarchy_number(host, hierarchy)
+            if tier is EventTier.BPF:
+                return BpfLedger(number, host.wait, host.wall_clock)
+            return TraceLedger(number, host.wall_clock, refused=tuple(refused))
         except ObservationError as error:
             refused.append(Gap(f"events.{tier}", error.why, error.hint))
     if EventTier.POLLING in tiers:
         return PollingLedger(host, hierarchy, tuple(refused))
     return refused[-1] if refused else Gap("births", "no way to see events was allowed")
-
-
-def _open(tier: EventTier, host: Host, hierarchy: Hierarchy, why: tuple[Gap, ...]) -> Ledger:
-    number = _hierarchy_number(host, hierarchy)
-    if tier is EventTier.BPF:
-        return BpfLedger(number, host.wait, host.wall_clock)
-    return TraceLedger(number, host.wall_clock, refused=why)
 
 
 def _hierarchy_number(host: Host, hierarchy: Hierarchy) -> int:

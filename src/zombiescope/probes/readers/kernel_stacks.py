@@ -45,7 +45,8 @@ class KernelStacks:
         self._samples += found.samples[:room]
         for sample in found.samples[:room]:
             if sample.thread not in self._threads:
-                self._threads[sample.thread] = self._name(sample.thread)
+                name = read_or_nothing(self._host, b"/proc/%d/comm" % sample.thread).rstrip(b"\n")
+                self._threads[sample.thread] = shown(name) if name else f"thread {sample.thread}"
 
     def close(self) -> None:
         self._sampler.close()
@@ -78,10 +79,6 @@ class KernelStacks:
             ),
             tuple((thread, self._threads[thread]) for thread in sorted({sample.thread for sample in chosen})),
         )
-
-    def _name(self, thread: int) -> str:
-        name = read_or_nothing(self._host, b"/proc/%d/comm" % thread).rstrip(b"\n")
-        return shown(name) if name else f"thread {thread}"
 
     def _functions(self, addresses: set[int]) -> dict[int, str] | Gap:
         try:
