@@ -87,9 +87,7 @@ class Teller:
         """One that is still to be sent."""
         self._child: Tended | None = None
         self._sent: Condition | None = None
-        self._failures = 0
-        self._not_before = 0.0
-        self._heartbeat = math.inf
+        self._failures, self._not_before, self._heartbeat = 0, 0.0, math.inf
         self.due = 0.0 if settings else math.inf
 
     def configure(self, settings: Settings | None) -> None:

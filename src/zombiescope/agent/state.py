@@ -5,7 +5,7 @@ come out. One thread, no lock."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from zombiescope.analysis.growth import Growth, GrowthWatch
@@ -57,8 +57,7 @@ class State:
         self._sweeps = SweepTimes((0,) * len(SWEEP_BUCKETS), 0, 0.0)
         self._heavy: Heavy | None = None
         self._readings: dict[str, Reading] = {}
-        self._units = LoopingUnits()
-        self._starts = UnitStarts()
+        self._units, self._starts = LoopingUnits(), UnitStarts()
         self.watched: tuple[Filling, ...] = ()
         """What else is watched, for the findings."""
         self.restarted: tuple[Occurrence, ...] = ()
@@ -98,13 +97,10 @@ class State:
         is_first = not self.accounts.is_backlog_known
         self._growing.take_walk(self._tick.clock if self._tick else 0.0, found.swapped, is_first=is_first)
         self.pods.still(maker.removeprefix(POD_PREFIX) for maker in found.by_maker if maker.startswith(POD_PREFIX))
-        self.accounts.open_with(self._by_workload(found.by_maker), renamed_counts(counted, self._workloads(counted)))
-
-    def _by_workload(self, by_maker: Mapping[str, int]) -> dict[str, int]:
-        names, together = self._workloads(by_maker), Counter[str]()
-        for maker, count in by_maker.items():
-            together[names.get(maker, maker)] += count
-        return dict(together)
+        names, by_workload = self._workloads(found.by_maker), Counter[str]()
+        for maker, count in found.by_maker.items():
+            by_workload[names.get(maker, maker)] += count
+        self.accounts.open_with(dict(by_workload), renamed_counts(counted, self._workloads(counted)))
 
     def _workloads(self, makers: Iterable[str]) -> dict[str, str]:
         """Of those that are pods by their uid: a child that looks does not know the names, and a name may come later."""

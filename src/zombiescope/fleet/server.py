@@ -71,19 +71,6 @@ class MetricsServer:
         return list(data["result"])
 
     def _answer(self, verb: str, asked: Mapping[str, str]) -> dict[str, Any]:
-        status, body = self._exchange(verb, asked)
-        try:
-            answer = json.loads(body)
-        except ValueError as error:
-            what = "a web page" if body.lstrip()[:1] == b"<" else "something that is not JSON"
-            raise self._error(f"it answers with {what} (status {status})", status) from error
-        if not isinstance(answer, dict):
-            raise self._error("it answers with JSON of another API", status)
-        if status != http.client.OK and answer.get("status") != "error":
-            raise self._error(f"it answers with status {status}", status)
-        return answer
-
-    def _exchange(self, verb: str, asked: Mapping[str, str]) -> tuple[int, bytes]:
         headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
         try:
             reply = self._server.post(f"/api/v1/{verb}", urlencode(asked), headers, MOST_BYTES)
@@ -91,7 +78,16 @@ class MetricsServer:
             raise self._error(str(error)) from error
         if reply.leads_to:
             raise self._error(f"it sends us on to {reply.leads_to}, and a redirect is not followed", reply.status)
-        return reply.status, reply.body
+        try:
+            answer = json.loads(reply.body)
+        except ValueError as error:
+            what = "a web page" if reply.body.lstrip()[:1] == b"<" else "something that is not JSON"
+            raise self._error(f"it answers with {what} (status {reply.status})", reply.status) from error
+        if not isinstance(answer, dict):
+            raise self._error("it answers with JSON of another API", reply.status)
+        if reply.status != http.client.OK and answer.get("status") != "error":
+            raise self._error(f"it answers with status {reply.status}", reply.status)
+        return answer
 
     def _error(self, why: str, status: int | None = None) -> ObservationError:
         hints = {

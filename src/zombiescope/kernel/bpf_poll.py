@@ -72,8 +72,7 @@ class PollLatency:
     goes by the kernel's ticks, as it does where a clock is refused."""
 
     def __init__(self, wall_clock: Callable[[], float], cores: int, clock_core: int | None, places: Places) -> None:
-        self._places = places
-        self._wall_clock, self._cores = wall_clock, min(cores, MOST_CORES)
+        self._wall_clock, self._cores, self._places = wall_clock, min(cores, MOST_CORES), places
         self._object = BpfObject(packaged("poll_latency.blob"))
         self._clock: int | None = None
         self._stamped_since: float | None = None

@@ -80,8 +80,7 @@ class FilePages:
         self._frames, self._window, self._wanted = frames, window, frozenset(wanted)
         self._laid: list[_Stretch] = []
         self._seen: set[tuple[int, int]] = set()
-        self.files_seen = 0
-        self.unreadable = 0
+        self.files_seen = self.unreadable = 0
 
     def look(self, candidates: Iterable[Candidate], is_over: Callable[[], bool]) -> Iterator[FoundFile]:
         """Files with pages charged to the wanted ones. The same file is looked at once, however often it is offered."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 import time
 from collections.abc import Callable, Collection, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -31,19 +31,15 @@ def read_writeback(
     found: dict[tuple[int, int, int], RawPin] = {}
     for bdi in set(_devices(memory, layout, super_blocks)) - {0}:
         for link in _links(memory, bdi + layout.at["bdi.wbs"], _MOST_WRITEBACKS):
-            try:
+            with suppress(UnreadableError):
                 _take_structure(memory, layout, files, link - layout.at["wb.node"], dead, found)
-            except UnreadableError:
-                continue
     return list(found.values())
 
 
 def _devices(memory: KernelMemory, layout: Layout, super_blocks: int) -> Iterator[int]:
     for link in _links(memory, super_blocks, _MOST_SUPER_BLOCKS):
-        try:
+        with suppress(UnreadableError):
             yield memory.pointer(link - layout.at["sb.list"] + layout.at["sb.bdi"])
-        except UnreadableError:
-            continue
 
 
 def _links(memory: KernelMemory, head: int, most: int) -> Iterator[int]:

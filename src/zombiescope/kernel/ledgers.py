@@ -37,9 +37,7 @@ class Books:
     of the next one at the latest (its program may have been between the total and the flow); what is not by then is lost."""
 
     def __init__(self) -> None:
-        self.total = Counts()
-        self.lost = 0
-        self._due = Counts()
+        self.total, self._due, self.lost = Counts(), Counts(), 0
 
     def take(self, counted_before: Counts, booked: Counts) -> None:
         """`counted_before`: the kernel's totals before the switch of sides; `booked`: flows and `other` of this reading."""
@@ -89,8 +87,7 @@ class BpfLedger(Ledger):
     ) -> None:
         self._object = BpfObject(packaged("ledger.blob"), entries)
         self._wait, self._wall_clock = wait, wall_clock
-        self._other = Counts()
-        self._books = Books()
+        self._other, self._books = Counts(), Books()
         try:
             self._state = self._object.map_memory("bss", _STATE.size, writable=True)
             struct.pack_into("<II", self._state, 0, hierarchy_number, 0)
@@ -277,8 +274,7 @@ class TraceLedger(Ledger):
         refused: tuple[Gap, ...] = (),
     ) -> None:
         """`refused`: why it is not a better tier; told with each reading."""
-        self.refused = refused
-        self._wall_clock = wall_clock
+        self.refused, self._wall_clock = refused, wall_clock
         self._buffer_bytes = buffer_kibibytes * 1024
         self._instance = Instance()
         self._pipes: list[int] = []

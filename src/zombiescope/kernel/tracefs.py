@@ -46,9 +46,10 @@ def open_tracefs() -> int:
 
 
 def _refused(step: str) -> TracefsError:
-    why = f"tracefs is not mounted and {step}(2) failed: {os.strerror(ctypes.get_errno())}"
     return TracefsError(
-        "cannot watch cgroup events", why, "run as root, or mount -t tracefs tracefs /sys/kernel/tracing"
+        "cannot watch cgroup events",
+        f"tracefs is not mounted and {step}(2) failed: {os.strerror(ctypes.get_errno())}",
+        "run as root, or mount -t tracefs tracefs /sys/kernel/tracing",
     )
 
 
@@ -122,11 +123,10 @@ class Instance:
 def start_time(process: int) -> int:
     """In ticks since boot; 0 for a process that does not exist. With it a process number used again is told from the first."""
     try:
-        descriptor = os.open(f"/proc/{process}/stat", os.O_RDONLY | os.O_CLOEXEC)
+        with os.fdopen(os.open(f"/proc/{process}/stat", os.O_RDONLY | os.O_CLOEXEC), "rb") as file:
+            return int(file.read().rpartition(b")")[2].split()[19])
     except OSError:
         return 0
-    with os.fdopen(descriptor, "rb") as file:
-        return int(file.read().rpartition(b")")[2].split()[19])
 
 
 _RAISE, _ENTRY = "events/irq/softirq_raise", "events/irq/softirq_entry"

@@ -92,12 +92,11 @@ def parse_nic_line(at: float, line: str, text: str) -> LogEvent | None:
     elif prefix:
         watchdog = _NET_WATCHDOG.fullmatch(prefix["said"])
     if watchdog:
-        named = watchdog["device"] or (prefix["device"] if prefix else "") or ""
         return LogEvent(
             at,
             LogEventKind.NIC,
             text,
-            named,
+            watchdog["device"] or (prefix["device"] if prefix else "") or "",
             prefix["bus"] if prefix else "",
             NicStep.CAUSE,
             int(watchdog["queue"]),

@@ -60,7 +60,7 @@ class FlowsWatch(Quiet):
         self._start = host.monotonic()
         self._pods: dict[str, str] = {}
         self._accounts = Accounts(self._pods)
-        self._tier, self._lost = "", 0
+        self._lost = 0
         self._ledger: Ledger | Gap = _NOT_HERE
         if isinstance(hierarchy, Gap):
             self._ledger = hierarchy.about(FACT)

@@ -135,8 +135,7 @@ class DetailedCoresWatch(CoresWatch):
         super().__init__(host, 1 / LOOKS_PER_SECOND)
         self._stretches = deque()
         self._stacks: KernelStacks | Gap | None = None
-        self._with_blame = with_blame
-        self._looks = 0
+        self._with_blame, self._looks = with_blame, 0
         self._first: CoreLook | None = None
         self._windows: dict[int, list[CoreWindow]] = {}
         self._failed: Gap | None = None

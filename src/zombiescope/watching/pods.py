@@ -82,12 +82,10 @@ class LivePods:
                 if base.endswith(b".slice")
                 else b"pod" + uid.encode()
             )
-            try:
+            with suppress(OSError):
                 inside = host.subdirectories(hierarchy.place(base + b"/" + name))
-            except OSError:
-                continue
-            found.update(number for each in inside if (number := container_id_of(b"/" + each)))
-            is_there = True
+                found.update(number for each in inside if (number := container_id_of(b"/" + each)))
+                is_there = True
         return is_there
 
 
@@ -118,17 +116,11 @@ class PodLogs:
             else:
                 self._read_some(files, fresh)
             if fresh or len(self.ids) != len(listed):
-                self._take_ids()
+                uids = {(pod.namespace, pod.name): pod.uid for pod in self.folders}
+                known_links = (link for link in self._links.values() if link and (link.namespace, link.pod) in uids)
+                self.ids = {link.id: (uids[link.namespace, link.pod], link.container) for link in known_links}
             self.trouble = next((each.reason for each in files.refusals), "")
         return self._containers
-
-    def _take_ids(self) -> None:
-        uids = {(pod.namespace, pod.name): pod.uid for pod in self.folders}
-        self.ids = {
-            link.id: (uid, link.container)
-            for link in (self._links or {}).values()
-            if link and (uid := uids.get((link.namespace, link.pod)))
-        }
 
     def _read_some(self, files: Files, fresh: Iterable[bytes]) -> None:
         pods = {(pod.namespace, pod.name): pod for pod in self.folders}

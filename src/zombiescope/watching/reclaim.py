@@ -43,8 +43,7 @@ class QuotasWatch(Quiet):
     def __init__(self, host: Host, interval: float = QUOTA_SECONDS) -> None:
         self._host, self._interval = host, interval
         self._looks: deque[Mapping[bytes, Throttle]] = deque(maxlen=_MOST_QUOTAS)
-        self._due = float("-inf")
-        self._gap = _SOON
+        self._due, self._gap = float("-inf"), _SOON
         self.throttled_seconds: float | None = None
         """Of all of them since watching began; None before two looks."""
 

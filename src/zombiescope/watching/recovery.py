@@ -79,7 +79,6 @@ def watch_vitals(
         host.wait(min(_LOOK_SECONDS, seconds - passed))
     cores.look()
     seen, later = cores.seen(), _throttled_seconds(host)
-    known = not isinstance(throttled, Gap) and not isinstance(later, Gap)
     return Vitals(
         at,
         host.monotonic() - begin,
@@ -89,7 +88,7 @@ def watch_vitals(
         moved(restarts, restarts_of(host, subject.makers)),
         sweep_seconds(host),
         None if isinstance(seen, Gap) else round(seen.saturated_seconds, 3),
-        max(later - throttled, 0.0) if known else None,  # type: ignore[operator]
+        None if isinstance(throttled, Gap) or isinstance(later, Gap) else max(later - throttled, 0.0),
     )
 
 

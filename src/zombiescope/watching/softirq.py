@@ -152,8 +152,7 @@ class PollsWatch:
     def __init__(self, host: Host, following: PollLatency | None = None) -> None:
         self._host = host
         self._following = following or open_poll_latency(host)
-        self._cost = _USUAL_COST
-        self._sliced_at = float("-inf")
+        self._cost, self._sliced_at = _USUAL_COST, float("-inf")
         self._shape: dict[str, Buckets] = {}
         """How short waits were spread when they were last stamped."""
         self._last: PollLook | None = None

@@ -75,11 +75,9 @@ def read_container(files: Files, pod: PodFolder, name: bytes) -> Container:
     restarts = counts[-1] if counts else 0
     entry = files.entry(folder)
     started = entry.modified_at if entry and counts else None
-    pause = None
-    if started is not None and len(counts) > 1:
-        before = files.entry(folder + b"/%d.log" % counts[-2])
-        if before is not None and before.modified_at is not None:
-            pause = max(started - before.modified_at, 0.0)
+    before = files.entry(folder + b"/%d.log" % counts[-2]) if started is not None and len(counts) > 1 else None
+    ended = before.modified_at if before else None
+    pause = max(started - ended, 0.0) if started is not None and ended is not None else None
     return Container(shown(name), restarts, started, pause)
 
 

@@ -104,8 +104,8 @@ class LatencyWindow:
         outcome = self._host.experiment("softirq_latency", lambda: {**_told(watch), "refused": self.refused})
         if not isinstance(watch, Gap):
             watch.close()
-        self.is_least = outcome is not None and outcome.get("by") == "hist"
-        self.refused = str(outcome.get("refused", "")) if outcome is not None else ""
+        told = outcome or {}
+        self.is_least, self.refused = told.get("by") == "hist", str(told.get("refused", ""))
         return _NOT_HERE if outcome is None else made_of_outcome(outcome, _kept, _GARBLED)
 
 
