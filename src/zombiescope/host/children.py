@@ -40,8 +40,7 @@ class Ran(NamedTuple):
 def ask_program(name: str, *arguments: str, seconds: float = 60.0) -> Ran | None:
     """What it printed; None where it is not installed. Raises OSError when it did not end in time."""
     assert name in _ALLOWED
-    place = shutil.which(name)
-    if place is None:
+    if (place := shutil.which(name)) is None:
         return None
     surroundings = {**os.environ, "LC_ALL": "C", "SYSTEMD_PAGER": "", "SYSTEMD_COLORS": "0"}
     try:
@@ -84,16 +83,13 @@ class ShortLived:
                 part = os.read(self.descriptor, 1 << 16)
             except BlockingIOError:
                 return False
-            if not part:
-                return True
             self._said += part
-            if len(self._said) > self._most:
+            if not part or len(self._said) > self._most:
                 return True
 
     def end(self, *, kill: bool = False) -> bytes | None:
         """What it said, or None where it was ended, failed or said too much. Waits: `kill` it unless it has said everything."""
-        said = self.hand_over(kill=kill)
-        return None if said is None else bytes(said)
+        return None if (said := self.hand_over(kill=kill)) is None else bytes(said)
 
     def hand_over(self, *, kill: bool = False) -> bytearray | None:
         """As `end`, without a copy: for whoever takes much of it apart."""
@@ -153,7 +149,8 @@ def _work(work: Callable[[], bytes], writing: int, memory: int | None, parent: i
         signal.set_wakeup_fd(-1)
         with suppress(OSError):
             os.nice(_KINDNESS)
-        _offer_to_the_killer()
+        with suppress(OSError), descriptor_of("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC) as descriptor:
+            os.write(descriptor, b"1000")
         if memory is not None:
             _limit(memory)
         os.set_blocking(writing, True)
@@ -173,16 +170,10 @@ def _ends_with(parent: int, ending: signal.Signals) -> bool:
     return os.getppid() == parent
 
 
-def _offer_to_the_killer() -> None:
-    with suppress(OSError), descriptor_of("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC) as descriptor:
-        os.write(descriptor, b"1000")
-
-
 def _limit(memory: int) -> None:
     """Where it cannot be limited it does not begin."""
-    now = address_space()
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    most = now + memory if hard == resource.RLIM_INFINITY else min(now + memory, hard)
+    most, hard = address_space() + memory, resource.getrlimit(resource.RLIMIT_AS)[1]
+    most = most if hard == resource.RLIM_INFINITY else min(most, hard)
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
@@ -258,8 +249,7 @@ class KeptChild:
     def __init__(self, command: Sequence[str]) -> None:
         self._command = list(command)
         self._process: int | None = None
-        self._began = 0.0
-        self._next = 0.0
+        self._began = self._next = 0.0
         self._pause = _FIRST_PAUSE_SECONDS
         self.starts = 0
         self.why = ""
@@ -277,11 +267,11 @@ class KeptChild:
     def _take_note(self, status: int, now: float) -> None:
         self._process = None
         code = os.waitstatus_to_exitcode(status)
-        how = f"it ended with exit code {code}" if code >= 0 else f"signal {-code} ended it"
         self._pause = (
             _FIRST_PAUSE_SECONDS if now - self._began >= _GOOD_SECONDS else min(_LONGEST_PAUSE_SECONDS, 2 * self._pause)
         )
         self._next = now + self._pause
+        how = f"it ended with exit code {code}" if code >= 0 else f"signal {-code} ended it"
         self.why = f"{how}; it is started again in {self._pause:.0f} s"
 
     def _start(self, now: float) -> None:
