@@ -54,9 +54,9 @@ def _copy_part(old: int, new: int, start: int, end: int) -> None:
 
 
 def _is_same(old: int, new: int, size: int) -> bool:
-    if os.fstat(old).st_size != size or os.fstat(new).st_size != size:
-        return False
-    return all(os.pread(old, _PART, at) == os.pread(new, _PART, at) for at in range(0, size, _PART))
+    return os.fstat(old).st_size == os.fstat(new).st_size == size and all(
+        os.pread(old, _PART, at) == os.pread(new, _PART, at) for at in range(0, size, _PART)
+    )
 
 
 def take_after(file: Held, new: int) -> None:

@@ -120,8 +120,8 @@ def held_open(descriptor: int) -> Iterator[int]:
 @contextmanager
 def _top(root: bytes, rules: Rules) -> Iterator[int]:
     if root.rstrip(b"/"):
-        by_links = rules._replace(links=True)  # an operator may name a root by a link
-        with folder_at(b"", os.path.join(os.getcwdb(), root), by_links) as folder:
+        # An operator may name a root by a link.
+        with folder_at(b"", os.path.join(os.getcwdb(), root), rules._replace(links=True)) as folder:
             yield folder
         return
     with descriptor_of("/", FOLDER) as folder:
