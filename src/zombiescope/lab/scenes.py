@@ -13,10 +13,12 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import NamedTuple
 
 from zombiescope.errors import ActionFailedError
 from zombiescope.host.own_folder import open_nothing
+from zombiescope.host.safe_paths import descriptor_of
 from zombiescope.lab import processes
 from zombiescope.lab.hierarchy import MemoryHierarchy, write_file
 from zombiescope.lab.places import tmpfs_folder
@@ -165,43 +167,41 @@ class Neighbour(NamedTuple):
 
     def measure(self, seconds: float) -> Pace:
         """Under a limit that leaves it the same room, whatever the zombies hold."""
-        self._forget()
-        self._limit(self._used() + ROOM_BYTES)
-        try:
+        with self._limited():
             return self._read_for(seconds)
-        finally:
-            self._limit(None)
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
         """Until the block ends, under its limit."""
+        with self._limited():
+            child = self._start_reader(math.inf, open_nothing())
+            try:
+                yield
+            finally:
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+
+    @contextmanager
+    def _limited(self) -> Iterator[None]:
         self._forget()
         self._limit(self._used() + ROOM_BYTES)
-        child = self._start_reader(math.inf, open_nothing())
         try:
             yield
         finally:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
             self._limit(None)
 
     def _forget(self) -> None:
-        descriptor = os.open(self.file, os.O_RDONLY)
-        try:
+        with descriptor_of(self.file, os.O_RDONLY) as descriptor:
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-        finally:
-            os.close(descriptor)
 
     def _used(self) -> int:
         name = "memory.current" if self.hierarchy.is_unified else "memory.usage_in_bytes"
-        with open(self.hierarchy.file(self.parent, name), encoding="ascii") as file:
-            return int(file.read())
+        return int(Path(self.hierarchy.file(self.parent, name)).read_text(encoding="ascii"))
 
     def _limit(self, limit_bytes: int | None) -> None:
         """On a cgroup of the lab's own: whatever ends us, `lab clean` removes it with its limit."""
         name, none = ("memory.max", "max") if self.hierarchy.is_unified else ("memory.limit_in_bytes", "-1")
-        value = none if limit_bytes is None else str(limit_bytes)
-        write_file(self.hierarchy.file(self.parent, name), value.encode())
+        write_file(self.hierarchy.file(self.parent, name), str(none if limit_bytes is None else limit_bytes).encode())
 
     def _read_for(self, seconds: float) -> Pace:
         reading, writing = os.pipe()

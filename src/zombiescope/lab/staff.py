@@ -25,7 +25,6 @@ from typing import NoReturn
 from zombiescope.errors import ActionFailedError, ZombiescopeError
 from zombiescope.host.own_folder import open_nothing
 from zombiescope.lab.cleaning import drain_pages
-from zombiescope.lab.hierarchy import MemoryHierarchy
 from zombiescope.lab.pins.pin import Bench, Pin
 from zombiescope.lab.pins.references import Unreaped, Visible
 from zombiescope.lab.places import refusal, zombie_name
@@ -107,8 +106,8 @@ def bury(bench: Bench, pin: Pin, path: str) -> None:
 
 def read_mapped_files() -> None:
     """Brings every file this process has mapped into the page cache."""
-    names = {line.split(None, 5)[5] for line in Path("/proc/self/maps").read_text().splitlines() if "/" in line}
-    for name in names:
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    for name in {line.split(None, 5)[5] for line in lines if "/" in line}:
         with suppress(OSError), open(name, "rb", buffering=0) as file:
             while file.read(1 << 20):
                 pass
@@ -148,14 +147,9 @@ class Staff:
             _become_staff(work, report_write, order_read, None if stays else command)
         os.close(report_write)
         os.close(order_read)
-        self._orders = order_write
-        self._reports = os.fdopen(report_read, "rb")
-        self._stays = stays
+        self._orders, self._reports, self._stays = order_write, os.fdopen(report_read, "rb"), stays
         if stays:
             os.waitpid(self._child, 0)
-        self._begin(journal)
-
-    def _begin(self, journal: RunJournal) -> None:
         hello = self._next()
         if hello is None:
             raise ActionFailedError(
@@ -196,10 +190,14 @@ class Staff:
 
     def _next(self) -> tuple[str, object] | None:
         line = self._reports.readline()
-        if not line.endswith(b"\n"):
-            return None
-        what, value = json.loads(line)
-        return what, value
+        return tuple(json.loads(line)) if line.endswith(b"\n") else None
+
+
+def all_made(journal: RunJournal, work: Work, advance: Callable[[int], None], *, stays: bool) -> list[Made]:
+    staff = Staff(journal, work, stays=stays)
+    made = staff.follow(advance)
+    staff.keep()
+    return made
 
 
 def _become_staff(work: Work, report_write: int, order_read: int, parent: int | None) -> NoReturn:
@@ -214,7 +212,10 @@ def _become_staff(work: Work, report_write: int, order_read: int, parent: int | 
         os.setsid()
         if parent is None and os.fork() != 0:
             os._exit(0)
-        _leave_terminal()
+        nothing = open_nothing()
+        for descriptor in (0, 1, 2):
+            os.dup2(nothing, descriptor)
+        os.chdir("/")
         code = _serve(work, Report(report_write), order_read)
     except BrokenPipeError:
         code = 1
@@ -224,9 +225,7 @@ def _become_staff(work: Work, report_write: int, order_read: int, parent: int | 
 
 def _serve(work: Work, report: Report, order_read: int) -> int:
     report.send("hello", os.getpid())
-    if os.read(order_read, 3) != b"go\n":
-        return 1
-    if not _is_done(report, lambda: work(report)):
+    if os.read(order_read, 3) != b"go\n" or not _is_done(report, lambda: work(report)):
         return 1
     report.send("done")
     if os.read(order_read, 5) == b"keep\n":
@@ -249,13 +248,6 @@ def _is_done(report: Report, work: Callable[[], None]) -> bool:
     return False
 
 
-def _leave_terminal() -> None:
-    nothing = open_nothing()
-    for descriptor in (0, 1, 2):
-        os.dup2(nothing, descriptor)
-    os.chdir("/")
-
-
 def _stay() -> None:
     """Until SIGTERM. Children are reaped on the way out: not every first process of a container would do it."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
@@ -273,7 +265,9 @@ def zombie_work(pin: Pin) -> Work:
         read_mapped_files()
         pin.prepare(range(bench.count))
         if pin.is_held:
-            _go_to_root(bench.hierarchy)
+            # Whoever started us may end everything in their own cgroup; the root is nobody's. A container may refuse it.
+            with suppress(OSError):
+                bench.hierarchy.enter("/")
         if isinstance(pin, Visible):
             make_visible(pin, report.made)
         elif isinstance(pin, Unreaped):
@@ -282,12 +276,6 @@ def zombie_work(pin: Pin) -> Work:
             _hop_in_a_child(pin, report)
 
     return work
-
-
-def _go_to_root(hierarchy: MemoryHierarchy) -> None:
-    """Whoever started us may end everything in their own cgroup; the root is nobody's. A container may refuse it."""
-    with suppress(OSError):
-        hierarchy.enter("/")
 
 
 def _hop_in_a_child(pin: Pin, report: Report) -> None:
@@ -299,8 +287,7 @@ def _hop_in_a_child(pin: Pin, report: Report) -> None:
 
     child = in_child(lambda: _is_done(report, hop_until_done))
     pin.adopt()
-    _, status = os.waitpid(child, 0)
-    if status != 0:
+    if os.waitpid(child, 0)[1] != 0:
         # It has told why; the command stops listening there.
         raise ActionFailedError(
             "cannot finish the lab run", "its hopping process was ended from outside", "zombiescope lab clean"

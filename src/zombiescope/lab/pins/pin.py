@@ -14,6 +14,7 @@ from pathlib import Path
 
 from zombiescope.errors import ObservationError
 from zombiescope.host.page_size import PAGE_BYTES
+from zombiescope.host.safe_paths import held_open
 from zombiescope.lab.hierarchy import MemoryHierarchy
 from zombiescope.lab.truth import RunJournal
 
@@ -77,11 +78,8 @@ class Pin:
 
 
 def write_page(path: str) -> None:
-    descriptor = os.open(path, os.O_CREAT | os.O_WRONLY, 0o600)
-    try:
+    with held_open(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600)) as descriptor:
         os.write(descriptor, b"z" * PAGE_BYTES)
-    finally:
-        os.close(descriptor)
 
 
 def require_descriptors(count: int) -> None:

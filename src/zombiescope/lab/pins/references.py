@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from zombiescope.errors import ObservationError
 from zombiescope.host.page_size import PAGE_BYTES
+from zombiescope.host.safe_open import last_error
 from zombiescope.lab.hierarchy import write_file
 from zombiescope.lab.pins.pin import Bench, Pin, require_descriptors, require_mappings
 from zombiescope.lab.places import LAB, SYSV_KEY_BASE, SYSV_KEY_COUNT, SYSV_MARK, text_of
@@ -34,11 +35,6 @@ class Segment:
     """Process id of who made it."""
 
 
-def _raise() -> None:
-    number = ctypes.get_errno()
-    raise OSError(number, os.strerror(number))
-
-
 def make_segment(offset: int) -> tuple[Segment, int]:
     """Makes one segment of a page at the next free key from `offset` on; returns it and the offset after it."""
     for step in range(SYSV_KEY_COUNT):
@@ -48,8 +44,7 @@ def make_segment(offset: int) -> tuple[Segment, int]:
             return Segment(key, number, os.getpid()), offset + step + 1
         if ctypes.get_errno() != errno.EEXIST:
             break
-    _raise()
-    raise AssertionError
+    raise last_error()
 
 
 def mark_segment(segment: Segment, run: str) -> None:
@@ -62,7 +57,7 @@ def mark_segment(segment: Segment, run: str) -> None:
 def _attach(segment: Segment, flags: int) -> int:
     address = _libc.shmat(segment.id, None, flags)
     if address is None or address == ctypes.c_void_p(-1).value:
-        _raise()
+        raise last_error()
     return int(address)
 
 
@@ -74,10 +69,8 @@ def owner_of(segment: Segment) -> str | None:
         return None
     head = ctypes.string_at(address, len(SYSV_MARK) + 48)
     _libc.shmdt(address)
-    if not head.strip(b"\0"):
-        return ""
     if not head.startswith(SYSV_MARK):
-        return None
+        return None if head.strip(b"\0") else ""
     return head[len(SYSV_MARK) :].split(b"\0")[0].decode("ascii", "replace")
 
 
@@ -88,7 +81,7 @@ def list_candidates(table: str | None = None) -> list[Segment]:
         fields = line.split()
         if len(fields) < 10:
             continue
-        key, number, size, creator, uid = int(fields[0]), int(fields[1]), int(fields[3]), int(fields[4]), int(fields[7])
+        key, number, size, creator, uid = (int(fields[place]) for place in (0, 1, 3, 4, 7))
         in_range = 0 <= (key & 0xFFFFFFFF) - SYSV_KEY_BASE < SYSV_KEY_COUNT
         if in_range and size == PAGE_BYTES and uid == os.geteuid():
             found.append(Segment(key & 0xFFFFFFFF, number, creator))
@@ -97,7 +90,7 @@ def list_candidates(table: str | None = None) -> list[Segment]:
 
 def remove_segment(segment: Segment) -> None:
     if _libc.shmctl(segment.id, _IPC_RMID, None) != 0 and ctypes.get_errno() not in (errno.EINVAL, errno.EIDRM):
-        _raise()
+        raise last_error()
 
 
 _TCP_LIMIT = "memory.kmem.tcp.limit_in_bytes"
@@ -115,8 +108,8 @@ class Socket(Pin):
         super().__init__(bench)
         self._sockets: list[socket.socket] = []
         self._held: list[int] = []
-        self._sender: socket.socket | None = None
-        self._receiver: socket.socket | None = None
+        self._ends: tuple[socket.socket, socket.socket] | None = None
+        """Of the hopping process, and of the staying one."""
 
     def refuse(self) -> None:
         hierarchy = self.bench.hierarchy
@@ -132,7 +125,7 @@ class Socket(Pin):
 
     def prepare(self, indexes: range) -> None:
         require_descriptors(len(indexes))
-        self._sender, self._receiver = socket.socketpair()
+        self._ends = socket.socketpair()
 
     def arm(self, folder: str) -> None:
         if not self.bench.hierarchy.is_unified:
@@ -142,17 +135,17 @@ class Socket(Pin):
         self._sockets.append(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
 
     def hand_over(self) -> None:
-        assert self._sender is not None
+        assert self._ends is not None
         for start in range(0, len(self._sockets), _FILES_A_MESSAGE):
             batch = [each.fileno() for each in self._sockets[start : start + _FILES_A_MESSAGE]]
-            socket.send_fds(self._sender, [b"s"], batch)
+            socket.send_fds(self._ends[0], [b"s"], batch)
 
     def adopt(self) -> None:
-        assert self._sender is not None
-        assert self._receiver is not None
-        self._sender.close()
+        assert self._ends is not None
+        sender, receiver = self._ends
+        sender.close()
         while len(self._held) < self.bench.count:
-            message, files, _, _ = socket.recv_fds(self._receiver, 1, _FILES_A_MESSAGE)
+            message, files, _, _ = socket.recv_fds(receiver, 1, _FILES_A_MESSAGE)
             if not message:
                 return
             self._held.extend(files)
