@@ -132,6 +132,7 @@ def content_of(file: Held, limit: int) -> bytes:
 
 
 def names_aside(folder: int, name: bytes) -> list[int]:
+    """What was set aside and neither deleted nor put back; nothing where there is no such folder."""
     try:
         with own_folder_in(folder, name) as place:
             return sorted(int(each) for each in os.listdir(place) if each.isdecimal())
@@ -257,10 +258,11 @@ class Found(NamedTuple):
     xattrs: tuple[Attribute, ...] = ()
     """Access lists and labels among them."""
 
-    def as_plain(self) -> dict[str, Any]:
+    def as_plain(self, *, with_content: bool = True) -> dict[str, Any]:
+        plain: dict[str, Any] = {"kind": self.kind}
         if self.kind not in ("file", "link"):
-            return {"kind": self.kind}
-        plain: dict[str, Any] = {"kind": self.kind, "content": base64.b64encode(self.content).decode()}
+            return plain
+        plain |= {"content": base64.b64encode(self.content).decode()} if with_content else {}
         plain |= {"mode": self.mode} if self.kind == "file" else {}
         plain |= {"uid": self.uid, "gid": self.gid, "mtime_ns": self.mtime_ns}
         return plain | {"xattrs": {name: base64.b64encode(value).decode() for name, value in self.xattrs}}

@@ -24,7 +24,6 @@ from zombiescope.host.removal import (
     Identity,
     InUseError,
     found_at,
-    held,
     let_cache_go,
     the_file,
     write_attributes,
@@ -77,14 +76,6 @@ class Writer:
     def folder(self, path: bytes) -> AbstractContextManager[int]:
         """Of files that are to be deleted: no link on the way, and no stranger's folder that leads to another's."""
         return folder_at(self.root, path, STRICT)
-
-    def hold(self, folder: int, name: bytes, wanted: Identity) -> AbstractContextManager[Held]:
-        """One file of such a folder, for as long as it takes; raises OSError, InUseError among them."""
-        return held(folder, name, wanted)
-
-    def names_aside(self, folder: int, aside: bytes) -> list[int]:
-        """What was set aside and neither deleted nor put back; nothing where there is no such folder."""
-        return removal.names_aside(folder, aside)
 
     # Files, links and folders of the machine.
 
@@ -287,8 +278,7 @@ class Writer:
         """Raises OSError where it is not installed or does not end in time."""
         is_question = words[0] in ("show", "is-active", "is-enabled")
         with nullcontext() if is_question else self._step(f"systemctl {words[0]}"):
-            ran = ask_program("systemctl", *words, seconds=seconds)
-            if ran is None:
+            if (ran := ask_program("systemctl", *words, seconds=seconds)) is None:
                 raise OSError(errno.ENOENT, "systemctl is not installed")
         return ran
 
