@@ -42,9 +42,7 @@ def decode(line: bytes) -> Record | None:
     if len(line) < 10 or line[8:9] != b" ":
         return None
     try:
-        if int(line[:8], 16) != zlib.crc32(line[9:]):
-            return None
-        return _record(json.loads(line[9:]))
+        return _record(json.loads(line[9:])) if int(line[:8], 16) == zlib.crc32(line[9:]) else None
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
 
@@ -93,9 +91,8 @@ def _decoded(lines: list[bytes]) -> tuple[list[Record], int]:
     if all(len(line) > 9 and line[:8] == b"%08x" % zlib.crc32(line[9:]) for line in lines):
         with suppress(ValueError, TypeError, AttributeError, OverflowError, RecursionError):
             return [_record(each) for each in json.loads(b"[%s]" % b",".join([line[9:] for line in lines]))], 0
-    found = [decode(line) for line in lines]
-    records = [record for record in found if record is not None]
-    return records, len(found) - len(records)
+    records = [record for record in map(decode, lines) if record is not None]
+    return records, len(lines) - len(records)
 
 
 class AppendLog:
@@ -117,10 +114,9 @@ class AppendLog:
     def is_in_its_place(self) -> bool:
         """Nobody took the file away or put another one there."""
         try:
-            there = os.stat(self.path)
+            return os.path.samestat(os.stat(self.path), os.fstat(self._descriptor))
         except OSError:
             return False
-        return os.path.samestat(there, os.fstat(self._descriptor))
 
     def records(self) -> list[Record]:
         """What is in the file that is open, wherever it is now."""
@@ -184,8 +180,7 @@ class AppendLog:
             os.write(self._descriptor, b"\n")
 
 
-POD_FILE = "pods.json"
-_MOST_POD_BYTES = 4 << 20
+POD_FILE, _MOST_POD_BYTES = "pods.json", 4 << 20
 
 
 def read_pod_file(folder: bytes) -> bytes:
