@@ -219,13 +219,11 @@ def _with_guestfs(image: bytes, disk: Disk, given: Given, folder: str) -> Candid
     return Candidate(overlay, "qcow2", paths[0], paths[1], root)
 
 
-_MEGABYTES = 1024
-_CPUS = 2
+_MEGABYTES, _CPUS = 1024, 2
 _FILE_BYTES = 16 << 30
 _HEARD_BYTES = 8 << 20
 """Of each serial port."""
-_END_SECONDS = 10
-_STEP = 0.25
+_END_SECONDS, _STEP_SECONDS = 10, 0.25
 
 
 class Heard(NamedTuple):
@@ -239,8 +237,7 @@ class Heard(NamedTuple):
 
 def boot(image: bytes, candidate: Candidate, accel: str, folder: str, until: Callable[[bytes, float], bool]) -> Heard:
     """Runs until `until(told, seconds)` says enough, or the machine ends. Raises ObservationError where there is no QEMU."""
-    program = shutil.which("qemu-system-x86_64")
-    if program is None:
+    if (program := shutil.which("qemu-system-x86_64")) is None:
         raise cannot(
             image,
             "qemu-system-x86_64 is not installed",
@@ -276,7 +273,7 @@ def boot(image: bytes, candidate: Candidate, accel: str, folder: str, until: Cal
             is_flooded = any(os.stat(path).st_size > _HEARD_BYTES for path in ports)
             if has_ended or is_flooded or until(_tail(ports[1]), time.monotonic() - began):
                 break
-            time.sleep(_STEP)
+            time.sleep(_STEP_SECONDS)
     finally:
         machine.terminate()
         try:

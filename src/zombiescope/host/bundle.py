@@ -25,8 +25,7 @@ from zombiescope.host.recording import CARRIED, MEMBER, Answer, Header, ReplayHo
 from zombiescope.host.safe_open import open_regular
 from zombiescope.host.whole_file import write_whole
 
-MOST_BYTES = 512 << 20
-MOST_MEMBERS = 100
+MOST_BYTES, MOST_MEMBERS = 512 << 20, 100
 _MEMORY_TIMES = 96
 """Recordings of very many zombies pack to a fifteenth, and an answer in memory takes six times what its line takes."""
 _LONGEST_LINE = 64 << 20

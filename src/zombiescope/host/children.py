@@ -24,6 +24,7 @@ from typing import NamedTuple, NoReturn
 
 from zombiescope.host.bounds import address_space
 from zombiescope.host.safe_paths import descriptor_of
+from zombiescope.host.whole_file import write_all
 
 _ALLOWED = ("systemctl", "journalctl")
 _OUTPUT_LIMIT = 32 << 20
@@ -154,9 +155,7 @@ def _work(work: Callable[[], bytes], writing: int, memory: int | None, parent: i
         if memory is not None:
             _limit(memory)
         os.set_blocking(writing, True)
-        content = memoryview(work())
-        while content:
-            content = content[os.write(writing, content) :]
+        write_all(writing, memoryview(work()))
         status = 0
     finally:
         os._exit(status)
@@ -279,8 +278,7 @@ class KeptChild:
         # A signal that comes before the child has its own handlers must wait, or ours would swallow it there.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
         try:
-            process = os.fork()
-            if process == 0:
+            if (process := os.fork()) == 0:
                 self._become(us, before)
         except OSError as error:
             self._next, self.why = now + self._pause, f"no process could be started: {error.strerror}"

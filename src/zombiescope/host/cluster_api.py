@@ -18,12 +18,11 @@ from urllib.parse import urlencode, urlsplit
 from zombiescope.errors import ObservationError, reason_of
 from zombiescope.facts.names import quiet
 from zombiescope.host.safe_open import open_regular
-from zombiescope.host.web_server import LOOPBACK, deadline, why_failed
+from zombiescope.host.web_server import LOOPBACK, deadline, seconds_of, why_failed
 
 STRATEGIC = "application/strategic-merge-patch+json"
 PLAIN = "application/json"
-_SECONDS = 10.0
-_LIST_SECONDS = 20.0
+_SECONDS, _LIST_SECONDS = 10.0, 20.0
 _MOST_TOKEN, _MOST_ANSWER, _MOST_WHY = 1 << 16, 1 << 20, 200
 _MOST_LIST = 64 << 20
 _PIECE, _MOST_PIECES, _MOST_PIECE = 1000, 50, 16 << 20
@@ -150,8 +149,7 @@ def pods_path(node: str) -> str:
 
 
 def _where(api: Api) -> tuple[str, str, int]:
-    address = api.address
-    if not address:
+    if not (address := api.address):
         host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
         if not host:
             raise _ApiError("this is no pod: KUBERNETES_SERVICE_HOST is not set")
@@ -169,7 +167,7 @@ def _exchange(api: Api, where: tuple[str, str, int], sending: Sending, at: float
     status, answer, content = _answered(api, where, sending.method, sending.path, _Bounds(_SECONDS, _MOST_ANSWER), said)
     if 200 <= status < 300 and not content.lstrip().startswith(b"{"):
         raise _ApiError(_NO_JSON)  # who took it over would answer with the object
-    return status, answer.get("Date"), _why(status, content), _seconds(answer.get("Retry-After"))
+    return status, answer.get("Date"), _why(status, content), seconds_of(answer.get("Retry-After")) or 0.0
 
 
 class _Bounds(NamedTuple):
@@ -235,10 +233,6 @@ def _why(status: int, body: bytes) -> str:
         return quiet(str(json.loads(body)["message"]))[:_MOST_WHY]
     except (ValueError, KeyError, TypeError, RecursionError):
         return ""
-
-
-def _seconds(text: str | None) -> float:
-    return float(text) if text and text.isascii() and text.isdigit() and len(text) < 6 else 0.0
 
 
 def _ahead(date: str | None, now: float) -> float:

@@ -126,8 +126,7 @@ def request(path: bytes, message: bytes) -> bytes:
 
 
 def _wait_until(speaking: socket.socket, ends: float) -> None:
-    left = ends - time.monotonic()
-    if left <= 0:
+    if (left := ends - time.monotonic()) <= 0:
         raise TimeoutError
     speaking.settimeout(left)
 
@@ -166,8 +165,7 @@ def _read(speaking: socket.socket, size: int, ends: float) -> bytes:
     content = bytearray()
     while len(content) < size:
         _wait_until(speaking, ends)
-        part = speaking.recv(size - len(content))
-        if not part:
+        if not (part := speaking.recv(size - len(content))):
             raise ValueError("it hung up")
         content += part
     return bytes(content)

@@ -220,8 +220,7 @@ class Files:
         return None
 
     def refuse(self, path: bytes, reason: str) -> None:
-        refusal = Refusal(path, reason)
-        if refusal not in self.refusals and len(self.refusals) < REFUSALS_KEPT:
+        if (refusal := Refusal(path, reason)) not in self.refusals and len(self.refusals) < REFUSALS_KEPT:
             self.refusals.append(refusal)
 
 

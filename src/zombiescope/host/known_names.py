@@ -21,9 +21,7 @@ from zombiescope.host.access import Host, names_or_nothing, read_or_nothing
 from zombiescope.host.safe_open import read_shipped
 
 _FIRST_PERSON, _NOBODY = 1000, 65534
-_MOST_TEXT = 1 << 20
-_MOST_TITLE = 4096
-_MOST_SYMBOLS = 64 << 20
+_MOST_TEXT, _MOST_TITLE, _MOST_SYMBOLS = 1 << 20, 4096, 64 << 20
 _ORDINARY = (b"localhost", b"(none)", b"")
 _MOUNT_ROOT, _MOUNT_POINT, _SOURCE = 3, 4, 1
 

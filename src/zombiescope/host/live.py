@@ -260,7 +260,6 @@ def _holds_a_live_proc(root: bytes) -> bool:
     return any(after.startswith(b"proc ") and before.split(b" ")[4] == proc for before, _, after in halves)
 
 
-_HOSTNAME = b"/proc/sys/kernel/hostname"
 _LONGEST = 253
 
 
@@ -272,7 +271,7 @@ class ToldHost(LiveHost):
         self.cluster = shown_text(cluster)[:_LONGEST]
 
     def read(self, path: bytes, limit: int = READ_LIMIT_BYTES) -> bytes:
-        return self._name if self._name and path == _HOSTNAME else super().read(path, limit)
+        return self._name if self._name and path == b"/proc/sys/kernel/hostname" else super().read(path, limit)
 
 
 def told(host: Host, node: str, cluster: str) -> Host:

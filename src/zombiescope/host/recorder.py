@@ -40,7 +40,9 @@ def find_leaks(
     for part, where in _first_places(texts, _ADDRESSES).items():
         if part.strip(b".:") in addresses or part in addresses:
             found.setdefault(part, where)
-    for name in _whole_names(known, kept):
+    # Names of several words, such as a domain: each word may be common, and all of them together are not.
+    people = (*known.hosts, *known.domains, *known.users)
+    for name in {name.lower() for name in people if len(name) >= SHORTEST and is_name(name, kept)}:
         form = re.compile(rb"(?<![a-z0-9])" + re.escape(name) + rb"(?![a-z0-9])")
         if place := next((where for text, where in texts.items() if name in text and form.search(text)), ""):
             found[name] = place
@@ -53,12 +55,6 @@ def _first_places(texts: Mapping[bytes, str], form: re.Pattern[bytes]) -> dict[b
         for part in form.findall(text):
             places.setdefault(part, where)
     return places
-
-
-def _whole_names(known: KnownNames, kept: frozenset[bytes] | set[bytes]) -> set[bytes]:
-    """Names of several words, such as a domain: each word may be common, and all of them together are not."""
-    people = (*known.hosts, *known.domains, *known.users)
-    return {name.lower() for name in people if len(name) >= SHORTEST and is_name(name, kept)}
 
 
 def _texts(archive: bytes, functions: frozenset[bytes]) -> dict[bytes, str]:

@@ -45,8 +45,7 @@ def copy_whole(old: int, new: int) -> None:
 
 def _copy_part(old: int, new: int, start: int, end: int) -> None:
     while start < end:
-        part = os.pread(old, min(_PART, end - start), start)
-        if not part:
+        if not (part := os.pread(old, min(_PART, end - start), start)):
             raise OSError(errno.EIO, "the file became shorter")
         while part:
             written = os.pwrite(new, part, start)

@@ -151,8 +151,7 @@ class _Walk:
                 self._restart(self._names[:-1], path)
             if name in (b"", b".", b".."):
                 continue
-            target = self._enter(name, path)
-            if target is None:
+            if (target := self._enter(name, path)) is None:
                 continue
             links += 1
             if links > _MOST_LINKS:

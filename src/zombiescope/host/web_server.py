@@ -101,7 +101,7 @@ class WebServer:
                 content,
                 answer.getheader("Content-Type", ""),
                 quiet(answer.getheader("Location", "nowhere")[:_MOST_SHOWN]) if 300 <= answer.status < 400 else "",
-                _seconds(answer.getheader("Retry-After")),
+                seconds_of(answer.getheader("Retry-After")),
             )
         except TimeoutError as error:
             raise NoReplyError(f"it did not answer within {self._timeout:.0f} s") from error
@@ -186,7 +186,7 @@ def why_failed(error: Exception) -> str:
             return quiet(why)[:_MOST_SHOWN].lower()
 
 
-def _seconds(text: str | None) -> float | None:
+def seconds_of(text: str | None) -> float | None:
     """None: it does not say, or names a date."""
     return float(text) if text and text.isascii() and text.isdigit() and len(text) < 7 else None
 
@@ -210,8 +210,7 @@ def patiently(ask: Callable[[], Reply], tries: int, sleep: Callable[[float], Non
     return ask()
 
 
-_MOST_BYTES = 64 << 20
-_MOST_SECONDS = 30.0
+_MOST_BYTES, _MOST_SECONDS = 64 << 20, 30.0
 _HINT = "is the address right?"
 _EXAMPLE = "http://127.0.0.1:8265"
 

@@ -26,8 +26,7 @@ class ZstdLibrary:
         self._library.ZSTD_isError.argtypes = (ctypes.c_size_t,)
 
     def begin(self) -> ctypes.c_void_p:
-        stream = self._library.ZSTD_createDStream()
-        if not stream:
+        if not (stream := self._library.ZSTD_createDStream()):
             raise MemoryError("zstd finds no memory")
         return ctypes.c_void_p(stream)
 

@@ -29,8 +29,7 @@ from zombiescope.lab.places import LAB, has_swap, is_run_name
 from zombiescope.lab.processes import LabProcess, boot_id, end_processes, find_ours, in_child, is_named_ours, start_time
 from zombiescope.lab.truth import dead_below, entries, kept_truth, take_over
 
-_BATCH_PAGES = 64
-_SWAP_BATCH_PAGES = 160
+_BATCH_PAGES, _SWAP_BATCH_PAGES = 64, 160
 _MADV_PAGEOUT = 21
 _STOCK_CGROUPS = 24
 
@@ -135,8 +134,7 @@ def find_runs(hierarchy: MemoryHierarchy | None) -> list[str]:
 
 def clean_run(run: str, hierarchy: MemoryHierarchy | None) -> Cleaned:
     cleaned = Cleaned(run)
-    locks = take_over(run)
-    if locks is None:
+    if (locks := take_over(run)) is None:
         cleaned.in_use = True
         commands = [str(entry["pid"]) for entry in entries(run) if entry.get("role") == "command"]
         who = ", ".join(commands) or "unknown"
@@ -167,19 +165,16 @@ def remove_shared_names(hierarchy: MemoryHierarchy | None) -> str:
     for segment in references.list_candidates():
         if start_time(segment.creator) is None and references.owner_of(segment) == "":
             references.remove_segment(segment)
-    note = "" if hierarchy is None else _remove_shared_cgroup(hierarchy)
+    note = ""
+    if hierarchy is not None and not hierarchy.children(f"/{LAB}"):
+        try:
+            hierarchy.remove(f"/{LAB}", patience_seconds=0.5)
+        except OSError:
+            note = ""
+        else:
+            note = controller.take_back(hierarchy)
     places.remove_empty_roots()
     return note
-
-
-def _remove_shared_cgroup(hierarchy: MemoryHierarchy) -> str:
-    if hierarchy.children(f"/{LAB}"):
-        return ""
-    try:
-        hierarchy.remove(f"/{LAB}", patience_seconds=0.5)
-    except OSError:
-        return ""
-    return controller.take_back(hierarchy)
 
 
 def _try(cleaned: Cleaned, what: str, work: Callable[[str], None]) -> None:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from zombiescope.errors import ActionFailedError, ObservationError, reason_of
+from zombiescope.errors import ActionFailedError, ObservationError, ZombiescopeError, reason_of
 from zombiescope.host.safe_paths import descriptor_of, held_open
 from zombiescope.lab.places import LAB, STATE_ROOTS, make_private, refusal, text_of, why_foreign
 from zombiescope.lab.processes import boot_id
@@ -52,12 +52,12 @@ class MemoryHierarchy:
     def make_parents(self, path: str) -> None:
         """Makes `path` and what is missing above it, fit to have children with a memory account of their own."""
         parts = path.strip("/").split("/")
-        self._hand_down("/")
+        self.hand_down("/")
         for depth in range(1, len(parts) + 1):
             level = "/" + "/".join(parts[:depth])
             if not os.path.isdir(self.folder(level)):
                 self._make_level(level)
-            self._hand_down(level)
+            self.hand_down(level)
 
     def _make_level(self, level: str) -> None:
         try:
@@ -71,7 +71,7 @@ class MemoryHierarchy:
             _set_quietly(self.file(level, "notify_on_release"), "0")
             _set_quietly(self.file(level, "memory.use_hierarchy"), "1")
 
-    def _hand_down(self, level: str) -> None:
+    def hand_down(self, level: str) -> None:
         if not self.is_unified:
             return
         control = self.file(level, _CONTROL)
@@ -189,12 +189,11 @@ def hand_down(hierarchy: MemoryHierarchy) -> None:
     if not hierarchy.is_unified or _is_handed_down(hierarchy, "/"):
         return
     _write_note()
-    control = hierarchy.file("/", _CONTROL)
     try:
-        write_file(control, b"+memory")
-    except OSError as error:
+        hierarchy.hand_down("/")
+    except ZombiescopeError:
         _forget()
-        raise refusal(f"cannot enable the memory controller below / ({control})", error) from error
+        raise
 
 
 def take_back(hierarchy: MemoryHierarchy) -> str:

@@ -149,9 +149,7 @@ NIC_LINES = (
     "ena 0000:00:05.0 zslab0: napi handler hasn't been called for a long time but is scheduled",
     "ena 0000:00:05.0 zslab0: Trigger reset is on",
 )
-RECOVERED = 0.9
-_SUFFERS = 0.8
-_SATURATED = 0.9
+RECOVERED, _SUFFERS, _SATURATED = 0.9, 0.8, 0.9
 _TRIES = 12
 _LARGE = 1000
 """From here on doctor calls the stock a problem by itself."""
@@ -185,7 +183,6 @@ class Incident:
         self._state = f"{folder}/state"
         self._has_line = False
         self._before: Pace | None = None
-        self._doing: Callable[[str], None] = lambda _: None
 
     def play(self, doing: Callable[[str], None]) -> None:
         """`doing` is told what begins, and how far it is."""
@@ -193,22 +190,22 @@ class Incident:
         def advance(made: int) -> None:
             doing(f"an unused agent crash-loops: {made:,} of {self._order.zombies:,}")
 
-        self._doing = doing
-        self._stage("the neighbour before", self._measure_before)
-        self._stage("an unused agent crash-loops", lambda: self._crash_loop(advance))
-        self._stage("a sweep as kubelet does it", self._sweep)
-        self._stage("the neighbour beside the zombies", self._measure_during)
-        self._stage("the network driver's line, simulated", self._nic_line)
-        self._stage("doctor", self._doctor)
-        self._stage("apply", self._apply)
-        self._stage("verify", self._verify)
-        self._stage("the neighbour after the cure", self._measure_after)
-
-    def _stage(self, name: str, work: Callable[[], Told]) -> None:
-        self._doing(name)
-        began = time.monotonic()
-        told, figures, outputs = work()
-        self._say(Stage(name, time.monotonic() - began, told, figures, outputs))
+        stages: dict[str, Callable[[], Told]] = {
+            "the neighbour before": self._measure_before,
+            "an unused agent crash-loops": lambda: self._crash_loop(advance),
+            "a sweep as kubelet does it": self._sweep,
+            "the neighbour beside the zombies": self._measure_during,
+            "the network driver's line, simulated": self._nic_line,
+            "doctor": self._doctor,
+            "apply": self._apply,
+            "verify": self._verify,
+            "the neighbour after the cure": self._measure_after,
+        }
+        for name, work in stages.items():
+            doing(name)
+            began = time.monotonic()
+            told, figures, outputs = work()
+            self._say(Stage(name, time.monotonic() - began, told, figures, outputs))
 
     def _measure_before(self) -> Told:
         self.scene.set_up()
@@ -261,8 +258,8 @@ class Incident:
         _must("nic-reset" in present or not self._has_line, "doctor missed the driver's line", str(present))
         verdict = text.strip().partition("\n")[0]
         self._must_be_right(document, verdict)
-        told = {name: document[name] for name in ("origin", "maker", "first_remedy")}
-        figures = {"verdict": verdict, "present": present, **told}
+        figures = {name: document[name] for name in ("origin", "maker", "first_remedy")}
+        figures = {"verdict": verdict, "present": present, **figures}
         return f"{verdict} ({', '.join(present)})", figures, {_typed(words): text}
 
     def _must_be_right(self, document: dict[str, Any], verdict: str) -> None:

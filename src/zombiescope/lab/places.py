@@ -28,8 +28,7 @@ from zombiescope.host.safe_paths import make_folder
 
 LAB = "zombiescope-lab"
 """Name of the lab's cgroup, of its folders, and of its processes (15 characters: the most a process name can have)."""
-SYSV_KEY_BASE = 0x7A6C0000
-SYSV_KEY_COUNT = 0x10000
+SYSV_KEY_BASE, SYSV_KEY_COUNT = 0x7A6C0000, 0x10000
 SYSV_MARK = b"zombiescope-lab "
 _RUN = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 

@@ -151,8 +151,7 @@ def die_with_parent(parent: int) -> None:
 
 def in_child(work: Callable[[], bool | None]) -> int:
     """The process id of a child that does this work alone and ends: with 0, or with 1 where it raised or returned False."""
-    child = os.fork()
-    if child:
+    if child := os.fork():
         return child
     code = 1
     try:

@@ -27,8 +27,7 @@ from zombiescope.lab.processes import in_child
 from zombiescope.lab.staff import Report, Work, all_made, read_mapped_files, zombie_work
 from zombiescope.lab.truth import Made, RunJournal, Truth, dead_count, open_journal
 
-SETTLE_SECONDS = 3.0
-ORDINARY_DEATH_SECONDS = 1.0
+SETTLE_SECONDS, ORDINARY_DEATH_SECONDS = 3.0, 1.0
 Advance = Callable[[int], None]
 
 
@@ -116,8 +115,7 @@ def account(run: Run, action: str, made: list[Made], seconds: float, pin: Pin | 
     is_visible = isinstance(pin, Visible)
     expected = 0 if is_visible else len(made)
     truth = Truth(run.name, run.subtree, run.hierarchy.version, action, tuple(made), is_visible, None, seconds)
-    seen = _seen(run, expected)
-    if seen is None:
+    if (seen := _seen(run, expected)) is None:
         why = "a v1 memory hierarchy counts no zombies below one cgroup"
         return replace(truth, gaps=(Gap("counts.seen_by_kernel", why, "zombiescope autopsy"),))
     lost = (

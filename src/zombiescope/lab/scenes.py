@@ -122,10 +122,8 @@ class RunBelow(Run):
         return self._top
 
 
-_BLOCK = 1 << 20
-_YARD = 1 << 16
-FILE_BYTES = 192 << 20
-ROOM_BYTES = 32 << 20
+_BLOCK, _YARD = 1 << 20, 1 << 16
+FILE_BYTES, ROOM_BYTES = 192 << 20, 32 << 20
 
 
 class Pace(NamedTuple):
@@ -256,8 +254,7 @@ class _Yardstick:
     """Work that no cgroup has a part in."""
 
     def __init__(self) -> None:
-        self._block = bytes(_YARD)
-        self._laid = 0
+        self._block, self._laid = bytes(_YARD), 0
         self.seconds = self.cpu_seconds = 0.0
 
     def lay(self) -> None:

@@ -15,7 +15,7 @@ import json
 import os
 import signal
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
@@ -35,18 +35,19 @@ KID = "kid"
 Tell = Callable[[list[Made]], None]
 
 
+def _paths(bench: Bench) -> Iterator[str]:
+    return (f"{bench.subtree}/{zombie_name(index)}" for index in range(bench.count))
+
+
 def make_visible(pin: Pin, tell: Tell) -> None:
-    bench = pin.bench
-    for index in range(bench.count):
-        path = f"{bench.subtree}/{zombie_name(index)}"
-        tell([Made(bench.hierarchy.make(path), path, pin.kind, None, 0)])
+    for path in _paths(pin.bench):
+        tell([Made(pin.bench.hierarchy.make(path), path, pin.kind, None, 0)])
 
 
 def make_unreaped(pin: Pin, tell: Tell) -> None:
     """The calling process stays and never waits for the children that end inside."""
     bench = pin.bench
-    for index in range(bench.count):
-        path = f"{bench.subtree}/{zombie_name(index)}"
+    for index, path in enumerate(_paths(bench)):
         cgroup_id = bench.hierarchy.make(path)
         try:
             child = in_child(partial(bench.hierarchy.enter, path))
@@ -74,8 +75,7 @@ def hop(pin: Pin, tell: Tell) -> None:
     bench = pin.bench
     gc.disable()
     previous: str | None = None
-    for index in range(bench.count):
-        path = f"{bench.subtree}/{zombie_name(index)}"
+    for index, path in enumerate(_paths(bench)):
         made, inside = _make_place(pin, index, path)
         folder = bench.hierarchy.folder(inside)
         pin.arm(folder)
@@ -150,8 +150,7 @@ class Staff:
         self._orders, self._reports, self._stays = order_write, os.fdopen(report_read, "rb"), stays
         if stays:
             os.waitpid(self._child, 0)
-        hello = self._next()
-        if hello is None:
+        if (hello := self._next()) is None:
             raise ActionFailedError(
                 "cannot begin the lab run", "its working process ended at once", "zombiescope lab clean"
             )
@@ -292,14 +291,9 @@ def _hop_in_a_child(pin: Pin, report: Report) -> None:
         raise ActionFailedError(
             "cannot finish the lab run", "its hopping process was ended from outside", "zombiescope lab clean"
         )
-    _bury_what_is_left(pin)
-
-
-def _bury_what_is_left(pin: Pin) -> None:
     bench = pin.bench
     if pin.dies_last:
         drain_pages()  # what the hopping process had in a CPU's batch is charged to these cgroups until then
-    for index in range(0 if pin.dies_last else bench.count - 1, bench.count):
-        path = f"{bench.subtree}/{zombie_name(index)}"
+    for index, path in list(enumerate(_paths(bench)))[0 if pin.dies_last else -1 :]:
         pin.finish(index, bench.hierarchy.folder(path))
         bury(bench, pin, path)

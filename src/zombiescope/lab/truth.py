@@ -30,9 +30,7 @@ from zombiescope.lab.hierarchy import MemoryHierarchy
 from zombiescope.lab.places import FORMER_ROOTS, STATE_ROOTS, own_run, state_folder, text_of
 from zombiescope.lab.processes import BOOT_ID, boot_id, mark_self, start_time
 
-JOURNAL = "journal.jsonl"
-LOCK = "lock"
-TRUTH = "truth.json"
+JOURNAL, LOCK, TRUTH = "journal.jsonl", "lock", "truth.json"
 _MOST_BYTES = 64 << 20
 """A thousand times the longest one seen."""
 _KEEPERS = (*STATE_ROOTS, *FORMER_ROOTS)
@@ -179,9 +177,8 @@ def truth_document(truth: Truth) -> dict[str, Any]:
 
 def _zombies(truth: Truth) -> int:
     """What was made, unless the kernel says that fewer became zombies: newer ones let some kinds go."""
-    if truth.visible:
-        return 0
-    return len(truth.made) if truth.seen is None else min(truth.seen, len(truth.made))
+    made = 0 if truth.visible else len(truth.made)
+    return made if truth.seen is None else min(truth.seen, made)
 
 
 def stamp(gaps: Sequence[Gap] = ()) -> dict[str, Any]:
@@ -225,8 +222,7 @@ def dead_bytes(hierarchy: MemoryHierarchy, path: str) -> int | None:
     """v1: bytes charged below `path` that no live cgroup owns. The kernel's figures may be two seconds old."""
     if hierarchy.is_unified:
         return None
-    own = _numbers(hierarchy.file(path, "memory.stat"))
-    if not own:
+    if not (own := _numbers(hierarchy.file(path, "memory.stat"))):
         return None
     dead = sum(own.get(f"total_{kind}", 0) - own.get(kind, 0) for kind in _V1_KINDS)
     for name in hierarchy.children(path):

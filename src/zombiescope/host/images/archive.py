@@ -21,8 +21,7 @@ from zombiescope.host.files import READ_LIMIT_BYTES, REFUSALS_KEPT, Entry, Kind,
 from zombiescope.host.images.streams import UNPACKING_ERRORS, Allowance, is_packed, opened
 from zombiescope.host.images.tar import BLOCK, Member, Source, TarError, Type, members
 
-KEPT_BYTES = 64 << 20
-KEPT_ENTRIES = 200_000
+KEPT_BYTES, KEPT_ENTRIES = 64 << 20, 200_000
 _LONGEST_NAME = 4096
 TOO_MUCH = "more than an audit keeps in memory: not read"
 _SYSTEMD = tuple(
@@ -167,8 +166,7 @@ def clean(name: bytes) -> bytes | None:
     return None if is_wild else b"/" + b"/".join(parts)
 
 
-_WHITEOUT = b".wh."
-_OPAQUE = b".wh..wh..opq"
+_WHITEOUT, _OPAQUE = b".wh.", b".wh..wh..opq"
 _KINDS = {Type.FILE: Kind.FILE, Type.FOLDER: Kind.FOLDER, Type.LINK: Kind.LINK, Type.OTHER: Kind.OTHER}
 
 
@@ -189,8 +187,7 @@ def read_layer(source: Source, tree: MemoryTree) -> Layer:
 
 
 def collect(member: Member, layer: Layer, tree: MemoryTree) -> None:
-    path = clean(member.name)
-    if path is None:
+    if (path := clean(member.name)) is None:
         tree.refuse(member.name, "its name leads out of the image: skipped")
         return
     head, _, name = path.rpartition(b"/")
@@ -219,8 +216,8 @@ def _collect_entry(member: Member, path: bytes, layer: Layer, tree: MemoryTree) 
     if not tree.reserve(path, len(member.target) + (member.size if is_read else 0)):
         tree.refuse(path, TOO_MUCH)
         return
-    content = member.content() if is_read else b""
-    layer.added[path] = (Entry(kind, member.size, member.target, bool(member.mode & 0o111)), content)
+    entry = Entry(kind, member.size, member.target, bool(member.mode & 0o111))
+    layer.added[path] = (entry, member.content() if is_read else b"")
 
 
 def lay(layer: Layer, tree: MemoryTree) -> None:
@@ -256,8 +253,7 @@ def read_archive(source: Source, tree: MemoryTree, allowance: Allowance) -> str:
     """Fill the tree; says which kind of archive it was. Raises TarError and EOFError."""
     found = _Found()
     for member in members(source):
-        path = clean(member.name)
-        if path is None:
+        if (path := clean(member.name)) is None:
             tree.refuse(member.name, "its name leads out of the image: skipped")
         elif path in _DOCUMENTS and member.type is Type.FILE:
             found.documents[path] = _document(member)

@@ -26,8 +26,7 @@ from zombiescope.host.images.archive import MemoryTree
 
 _LINE = re.compile(rb"/(\d+)/(\d{6})/\d+/\d+/([^/]*)/(\d*)/")
 
-_DEPTH = 12
-_FOLDERS_AT_MOST = 5000
+_DEPTH, _FOLDERS_AT_MOST = 12, 5000
 _ROOT_INODE = 2
 _MOST_SAID = 32 << 20
 """What debugfs may write into one file: 5,000 folders with 200 names each."""
@@ -37,8 +36,7 @@ _DEBUGFS_BYTES = 224 << 20
 _DEBUGFS_SECONDS = 30
 """For one list of questions: a whole one takes less than a second."""
 _LONGEST_TARGET = 4096
-MAGIC_OFFSET = 0x438
-MAGIC = b"\x53\xef"
+MAGIC_OFFSET, MAGIC = 0x438, b"\x53\xef"
 
 
 @dataclass(frozen=True, slots=True)

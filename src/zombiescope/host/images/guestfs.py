@@ -32,8 +32,7 @@ from zombiescope.host.images.disks import Disk
 from zombiescope.host.images.streams import Allowance
 from zombiescope.host.images.tar import Type, members
 
-_ANSWER_SECONDS = 300.0
-_WHOLE_SECONDS = 1800.0
+_ANSWER_SECONDS, _WHOLE_SECONDS = 300.0, 1800.0
 _CPU_SECONDS = 1200
 """Of each process: a launch under emulation takes 6 s, a search for systems as much again."""
 _FILE_BYTES = 6 << 30
@@ -116,8 +115,7 @@ class Guest:
                 raise ObservationError(
                     self._what, "libguestfs did not answer in time", "is it damaged? try guestfish by hand"
                 )
-            data = os.read(self._out, _CHUNK)
-            if not data:
+            if not (data := os.read(self._out, _CHUNK)):
                 raise self._ended()
             self._ready += data
 
@@ -205,8 +203,7 @@ def nobody() -> int | None:
 
 def user_for(place: bytes) -> int | None:
     """nobody, if we are root and nobody can read the disk; else whoever we are."""
-    user = nobody()
-    if user is None:
+    if (user := nobody()) is None:
         return None
     try:
         asked = subprocess.run([b"test", b"-r", place], user=user, group=user, extra_groups=[], check=False)
@@ -215,8 +212,7 @@ def user_for(place: bytes) -> int | None:
     return user if asked.returncode == 0 else None
 
 
-_MOST_SYSTEMS = 64
-_MOST_LINKS = 500
+_MOST_SYSTEMS, _MOST_LINKS = 64, 500
 _TOP_LINKS = (
     b"/bin",
     b"/sbin",
@@ -318,8 +314,7 @@ def _fill(guest: Guest, tree: MemoryTree) -> None:
         # `/lib/systemd` where `/lib` is a link: the folder that it leads to is read.
         if not _is(guest, "dir", folder) or (top is not None and top.kind is Kind.LINK):
             continue
-        source = guest.stream(f'tar-out {quoted(folder)} - "excludes:*-json.log*"')
-        if source is None:
+        if (source := guest.stream(f'tar-out {quoted(folder)} - "excludes:*-json.log*"')) is None:
             tree.refuse(folder, guest.complaint or "it could not be read")
             continue
         layer = Layer()

@@ -14,8 +14,7 @@ from typing import IO, Protocol
 from zombiescope.host.images.tar import Member, Source, TarError
 from zombiescope.host.zstd import ZstdLibrary, ZstdUnpacker
 
-_CHUNK = 1 << 18
-_TOLD_EVERY = 1 << 20
+_CHUNK, _TOLD_EVERY = 1 << 18, 1 << 20
 _MOST_TIMES = 100
 """Images unpack to three times their size, sparse ones to thirty."""
 _LEAST_ALLOWED = 320 << 20

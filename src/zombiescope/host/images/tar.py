@@ -82,8 +82,7 @@ def members(source: Source) -> Iterator[Member]:
     extended: dict[str, bytes] = {}
     unused = 0
     while True:
-        header = source.read(BLOCK)
-        if header == bytes(BLOCK):
+        if (header := source.read(BLOCK)) == bytes(BLOCK):
             return
         if len(header) < BLOCK:
             raise EOFError("the archive ends without its end mark")

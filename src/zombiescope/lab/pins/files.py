@@ -21,8 +21,7 @@ from zombiescope.lab.hierarchy import squeeze
 from zombiescope.lab.pins.pin import Bench, Pin, require_mappings, write_page
 from zombiescope.lab.places import disk_folder, has_swap, make_run_folder, tmpfs_folder
 
-_EVICTION_TRIES = 5
-_SWAP_TRIES = 200
+_EVICTION_TRIES, _SWAP_TRIES = 5, 200
 _libc = ctypes.CDLL(None, use_errno=True)
 
 

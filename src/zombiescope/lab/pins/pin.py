@@ -18,8 +18,7 @@ from zombiescope.host.safe_paths import held_open
 from zombiescope.lab.hierarchy import MemoryHierarchy
 from zombiescope.lab.truth import RunJournal
 
-_SPARE_DESCRIPTORS = 64
-_SPARE_MAPPINGS = 1000
+_SPARE_DESCRIPTORS, _SPARE_MAPPINGS = 64, 1000
 
 
 @dataclass(frozen=True, slots=True)

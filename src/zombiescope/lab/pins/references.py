@@ -39,8 +39,7 @@ def make_segment(offset: int) -> tuple[Segment, int]:
     """Makes one segment of a page at the next free key from `offset` on; returns it and the offset after it."""
     for step in range(SYSV_KEY_COUNT):
         key = SYSV_KEY_BASE + (offset + step) % SYSV_KEY_COUNT
-        number = _libc.shmget(key, PAGE_BYTES, _IPC_CREAT | _IPC_EXCL | 0o600)
-        if number >= 0:
+        if (number := _libc.shmget(key, PAGE_BYTES, _IPC_CREAT | _IPC_EXCL | 0o600)) >= 0:
             return Segment(key, number, os.getpid()), offset + step + 1
         if ctypes.get_errno() != errno.EEXIST:
             break
