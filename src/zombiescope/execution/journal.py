@@ -248,8 +248,11 @@ def read_entries(folder: str) -> list[Entry]:
                 found += [entry] if is_ours(entry) else []
     formats |= {entry.get("v") for entry in found}
     if unknown := formats - {VERSION}:
-        why = unknown_format(f"version {max(map(str, unknown))}", f"version {VERSION}")
-        raise UsageError(f"cannot read the journal in {folder}", why, KEPT_BY_NEWER)
+        raise UsageError(
+            f"cannot read the journal in {folder}",
+            unknown_format(f"version {max(map(str, unknown))}", f"version {VERSION}"),
+            KEPT_BY_NEWER,
+        )
     return checked(found)
 
 
@@ -271,8 +274,11 @@ def restore_line(folder: str) -> str:
 
 def cannot_read(what: str, error: OSError) -> ObservationError:
     """Journals are root's: whoever is not gets a hint."""
-    hint = _AS_ROOT if _is_denied(error) else "give another folder with --state DIR"
-    return ObservationError(f"cannot read the journals in {what}", reason_of(error), hint)
+    return ObservationError(
+        f"cannot read the journals in {what}",
+        reason_of(error),
+        _AS_ROOT if _is_denied(error) else "give another folder with --state DIR",
+    )
 
 
 def _is_denied(error: OSError) -> bool:
@@ -293,8 +299,11 @@ class ActionFolder:
         except FileNotFoundError:
             return []
         except UnsafePathError as error:
-            hint = "give --state DIR that only you can write to"
-            raise UsageError(f"cannot trust the journals in {self.place}", error.strerror or "", hint) from error
+            raise UsageError(
+                f"cannot trust the journals in {self.place}",
+                error.strerror or "",
+                "give --state DIR that only you can write to",
+            ) from error
         except OSError as error:
             raise cannot_read(self.place, error) from error
         return sorted(name for name in names if os.path.exists(os.path.join(self.place, name, FILE)))
@@ -336,9 +345,8 @@ class ActionFolder:
                 entries = read_entries(self.folder(name))
             except OSError:
                 continue
-            if any(entry["entry"] == "undo-end" for entry in entries):
-                continue
-            for entry in entries:
+            is_undone = any(entry["entry"] == "undo-end" for entry in entries)
+            for entry in () if is_undone else entries:
                 if entry["entry"] == "step-end" and entry["at"] >= moment and entry.get("status") == "done":
                     yield str(entry["name"])
 

@@ -91,8 +91,11 @@ class Hands:
             ran = self.writer.systemctl("show", "--property=LoadState,ActiveState,SubState", unit)
         said = dict(line.split("=", 1) for line in ran.output.decode("utf-8", "replace").splitlines() if "=" in line)
         if "ActiveState" not in said:
-            why = ran.complaint.splitlines()[0] if ran.complaint else "systemctl gave no answer"
-            raise SurpriseError("cannot ask systemd", why, "is systemd running here?")
+            raise SurpriseError(
+                "cannot ask systemd",
+                ran.complaint.splitlines()[0] if ran.complaint else "systemctl gave no answer",
+                "is systemd running here?",
+            )
         return {"LoadState": "", "SubState": "", **said}
 
     def systemctl(self, *words: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import assert_never
 
@@ -54,16 +54,19 @@ def is_in_the_middle(entries: list[Entry], boot_id: str | None) -> bool:
     marks = [entry["entry"] for entry in entries if entry["entry"] in ("begin", "undo", "end", "undo-end")]
     if not marks or marks[-1] in ("end", "undo-end"):
         return False
+    return any(_left(entries, boot_id))
+
+
+def _left(entries: list[Entry], boot_id: str | None) -> Iterator[Entry]:
+    """What can still be put back."""
     is_past = _is_another_boot(entries, boot_id)
-    return any(_is_open(entry) and not (is_past and entry["do"] in _OF_A_BOOT) for entry in pending(entries))
+    return (each for each in pending(entries) if _is_open(each) and not (is_past and each["do"] in _OF_A_BOOT))
 
 
 def undo_state(entries: list[Entry], boot_id: str | None) -> UndoState:
     if is_in_the_middle(entries, boot_id):
         return UndoState.IN_THE_MIDDLE
-    is_past = _is_another_boot(entries, boot_id)
-    left = [entry for entry in pending(entries) if _is_open(entry) and entry["do"] != Write.DELETE_FILES]
-    if any(not (is_past and entry["do"] in _OF_A_BOOT) for entry in left):
+    if any(entry["do"] != Write.DELETE_FILES for entry in _left(entries, boot_id)):
         return UndoState.POSSIBLE
     return UndoState.UNDONE if any(entry["entry"] == "undo-end" for entry in entries) else UndoState.NOTHING
 
@@ -137,8 +140,7 @@ def _entry_files(entry: Entry) -> tuple[bytes, Found]:
 
 def _place_link(hands: Hands, entry: Entry) -> tuple[str, str]:
     path, _ = _entry_files(entry)
-    now = hands.writer.look(path)
-    if now.kind == "absent":
+    if (now := hands.writer.look(path)).kind == "absent":
         return "nothing-to-do", ""
     if now.kind != "link" or now.content != base64.b64decode(entry["target"]) or not _is_as_placed(now, entry):
         return "not-restored", f"{shown(path)} was changed since"
@@ -148,8 +150,7 @@ def _place_link(hands: Hands, entry: Entry) -> tuple[str, str]:
 
 def _remove_link(hands: Hands, entry: Entry) -> tuple[str, str]:
     path, before = _entry_files(entry)
-    now = hands.writer.look(path)
-    if now.kind == "absent":
+    if (now := hands.writer.look(path)).kind == "absent":
         hands.writer.place_link(path, before.content, before)
         return "restored", ""
     is_back = (now.kind, now.content) == (before.kind, before.content)

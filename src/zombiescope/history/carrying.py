@@ -166,8 +166,11 @@ def lay_down(lines: Iterable[bytes], folder: str) -> int:
     except sqlite3.OperationalError:
         raise
     except (*_WRONG, sqlite3.Error) as error:
-        why = f"its history is not as it was written ({type(error).__name__}: {error})"[:160]
-        raise ObservationError("cannot read the history of this recording", why, "ask for a new recording") from error
+        raise ObservationError(
+            "cannot read the history of this recording",
+            f"its history is not as it was written ({type(error).__name__}: {error})"[:160],
+            "ask for a new recording",
+        ) from error
 
 
 def _entries(lines: Iterator[bytes]) -> Iterator[Packed | Happening]:

@@ -163,10 +163,9 @@ class Chunks:
         """In order of record. `wanted` limits the series that are unpacked. A damaged stretch is left out and counted."""
         for boot, moments, columns in self.stretches(since, until, wanted):
             for index, (number, milliseconds) in enumerate(moments):
-                if number is None or milliseconds is None or not since <= milliseconds / 1000 <= until:
-                    continue
-                values = {name: value for name, column in columns.items() if (value := column[index]) is not None}
-                yield Sample(int(number), milliseconds / 1000, boot, values)
+                if number is not None and milliseconds is not None and since <= milliseconds / 1000 <= until:
+                    values = {name: value for name, column in columns.items() if (value := column[index]) is not None}
+                    yield Sample(int(number), milliseconds / 1000, boot, values)
 
     def stretches(self, since: float, until: float, wanted: frozenset[str] | None = None) -> Iterator[Stretch]:
         """As they lie there, whole: also what is before and after."""

@@ -186,11 +186,10 @@ POD_FILE, _MOST_POD_BYTES = "pods.json", 4 << 20
 def read_pod_file(folder: bytes) -> bytes:
     """Nothing where there is none; raises OSError. What it says are names, and strangers': whoever prints them knows."""
     try:
-        descriptor, _ = open_regular(os.path.join(folder, POD_FILE.encode()))
+        with os.fdopen(open_regular(os.path.join(folder, POD_FILE.encode()))[0], "rb") as file:
+            text = file.read(_MOST_POD_BYTES + 1)
     except FileNotFoundError:
         return b""
-    with os.fdopen(descriptor, "rb") as file:
-        text = file.read(_MOST_POD_BYTES + 1)
     return text if len(text) <= _MOST_POD_BYTES else b""
 
 

@@ -159,8 +159,7 @@ class Store:
             samples = [record for record in fresh if isinstance(record, Sample)]
             happenings = [record for record in fresh if isinstance(record, Happening)]
             chunks.fold(samples, happenings, max(record.number for record in fresh))
-            newest = max(record.at for record in fresh)
-            chunks.forget(newest - self._days * _DAY, self._most_bytes)
+            chunks.forget(max(record.at for record in fresh) - self._days * _DAY, self._most_bytes)
         self._folded = chunks.folded
 
     def _try_to_open(self) -> None:

@@ -56,15 +56,12 @@ def pack_summary(times: Sequence[float], columns: Mapping[int, Sequence[float | 
     for series, column in columns.items():
         low, high = array("d", [_NAN] * SLOTS), array("d", [_NAN] * SLOTS)
         for slot, value in zip(slots, column, strict=True):
-            if value is None:
-                continue
-            if not low[slot] <= value:  # also where it is not a number yet
+            if value is not None and not low[slot] <= value:  # also where it is not a number yet
                 low[slot] = value
-            if not high[slot] >= value:
+            if value is not None and not high[slot] >= value:
                 high[slot] = value
         ids.append(series)
-        values += low
-        values += high
+        values += low + high
     return len(ids).to_bytes(4, "little") + zlib.compress(ids.tobytes() + shuffled(values.tobytes()), 6)
 
 
@@ -80,9 +77,8 @@ def unpack_summary(packed: bytes, wanted: Container[int] | None = None) -> Slots
     ids, values = array("I", content[: 4 * number]), array("d", unshuffled(content[4 * number :]))
     low, high = {}, {}
     for place, series in enumerate(ids):
-        if wanted is not None and series not in wanted:
-            continue
-        begin = 2 * SLOTS * place
-        low[series] = values[begin : begin + SLOTS]
-        high[series] = values[begin + SLOTS : begin + 2 * SLOTS]
+        if wanted is None or series in wanted:
+            begin = 2 * SLOTS * place
+            low[series] = values[begin : begin + SLOTS]
+            high[series] = values[begin + SLOTS : begin + 2 * SLOTS]
     return Slots(low, high)

@@ -188,7 +188,7 @@ def run_in_child(work: Callable[[], object], seconds: float) -> int | None:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         for number in noted:
             signal.raise_signal(number)
-        status = _wait(child, seconds)
+        status = _wait(child, seconds, signal.SIGINT)
     except BaseException:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
@@ -225,15 +225,15 @@ def _do_and_end(work: Callable[[], object], parent: int, mask: set[int | signal.
         os._exit(code)
 
 
-def _wait(child: int, seconds: float) -> int | None:
-    """Its status; None when it had to be interrupted."""
+def _wait(child: int, seconds: float, ending: signal.Signals) -> int | None:
+    """Its status; None when it had to be ended."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
             return status
         time.sleep(0.02)
-    os.kill(child, signal.SIGINT)
+    os.kill(child, ending)
     os.waitpid(child, 0)
     return None
 
@@ -305,12 +305,5 @@ class KeptChild:
             return
         with suppress(ProcessLookupError):
             os.kill(self._process, signal.SIGTERM)
-        over = time.monotonic() + _END_SECONDS
-        while time.monotonic() < over:
-            if os.waitpid(self._process, os.WNOHANG)[0]:
-                self._process = None
-                return
-            time.sleep(0.05)
-        os.kill(self._process, signal.SIGKILL)
-        os.waitpid(self._process, 0)
+        _wait(self._process, _END_SECONDS, signal.SIGKILL)
         self._process = None

@@ -38,7 +38,7 @@ def find_leaks(
             found.setdefault(name, where)
     addresses = {address.lower() for address in known.addresses}
     for part, where in _first_places(texts, _ADDRESSES).items():
-        if part.strip(b".:") in addresses or part in addresses:
+        if {part, part.strip(b".:")} & addresses:
             found.setdefault(part, where)
     # Names of several words, such as a domain: each word may be common, and all of them together are not.
     people = (*known.hosts, *known.domains, *known.users)

@@ -12,6 +12,7 @@ import os
 import stat
 from collections.abc import Callable
 from contextlib import suppress
+from operator import attrgetter
 
 from zombiescope.host import removal
 from zombiescope.host.removal import Found, Held, InUseError, read_attributes, write_attributes
@@ -65,9 +66,8 @@ def take_after(file: Held, new: int) -> None:
     os.fchmod(new, stat.S_IMODE(status.st_mode))
     write_attributes(new, read_attributes(file.descriptor))
     os.utime(new, ns=(status.st_atime_ns, status.st_mtime_ns))
-    now = os.fstat(new)
-    kept = ("st_mode", "st_uid", "st_gid", "st_size", "st_mtime_ns")
-    if any(getattr(now, name) != getattr(status, name) for name in kept):
+    kept = attrgetter("st_mode", "st_uid", "st_gid", "st_size", "st_mtime_ns")
+    if kept(os.fstat(new)) != kept(status):
         raise OSError(errno.EIO, "the copy did not take the file's mode, owner and times", file.name)
 
 

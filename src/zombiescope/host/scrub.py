@@ -81,7 +81,19 @@ class Scrubber:
         self._words: dict[bytes, bytes] = {}
         self._names: dict[bytes, bytes] = {}
         self._texts: dict[bytes, bytes] = {}
-        self._by_kind = self._kinds()
+        # How what the pattern has found is replaced, by the name of its group.
+        self._by_kind: dict[str, Callable[[bytes], bytes]] = {
+            "word": self._remembered_word,
+            "workload": self._workload,
+            "known": self._substitutes.__getitem__,
+            "home": lambda text: self._substitute(text, b"user%d"),
+            "uid": self._id,
+            "pod": lambda text: text,
+            "escaped": self._escaped,
+            "mail": self._mail,
+            "mac": lambda text: self._substitute(text, b"02:00:00:00:00:%02x"),
+            "address": self._address,
+        }
         self._pods = frozenset(() if keeps_names else known.pods)
         kinds = [
             (self._pods, b"pod%d"), (known.domains, b"domain%d.example"), (known.hosts, b"host%d"), (known.users, b"user%d"),
@@ -199,21 +211,6 @@ class Scrubber:
 
     def _replaced(self, match: re.Match[bytes]) -> bytes:
         return self._by_kind[match.lastgroup or "pod"](match[0])
-
-    def _kinds(self) -> dict[str, Callable[[bytes], bytes]]:
-        """How what the pattern has found is replaced, by the name of its group."""
-        return {
-            "word": self._remembered_word,
-            "workload": self._workload,
-            "known": self._substitutes.__getitem__,
-            "home": lambda text: self._substitute(text, b"user%d"),
-            "uid": self._id,
-            "pod": lambda text: text,
-            "escaped": self._escaped,
-            "mail": self._mail,
-            "mac": lambda text: self._substitute(text, b"02:00:00:00:00:%02x"),
-            "address": self._address,
-        }
 
     def _mail(self, text: bytes) -> bytes:
         """A unit's instance such as user@1000.service only looks like one."""

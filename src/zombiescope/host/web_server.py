@@ -198,8 +198,7 @@ def patiently(ask: Callable[[], Reply], tries: int, sleep: Callable[[float], Non
     for _ in range(tries - 1):
         told: float | None = None
         try:
-            reply = ask()
-            if reply.status not in _PASSES:
+            if (reply := ask()).status not in _PASSES:
                 return reply
             told = reply.retry_after
         except NoReplyError as error:

@@ -48,8 +48,7 @@ class ZstdUnpacker:
         self._library = library
         self._stream = library.begin()
         self._waiting = b""
-        self._may_have_more = False
-        self.eof = False
+        self._may_have_more = self.eof = False
 
     @property
     def needs_input(self) -> bool:

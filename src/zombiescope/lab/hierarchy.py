@@ -172,8 +172,9 @@ def _mounts() -> str:
     try:
         return Path(_MOUNTS).read_text(errors="surrogateescape")
     except OSError as error:
-        why = f"{_MOUNTS}: {reason_of(error)}"
-        raise ObservationError("cannot make memory cgroups", why, "mount -t proc proc /proc") from None
+        raise ObservationError(
+            "cannot make memory cgroups", f"{_MOUNTS}: {reason_of(error)}", "mount -t proc proc /proc"
+        ) from None
 
 
 def _lists_memory(path: str) -> bool:

@@ -333,8 +333,11 @@ class Incident:
             env={**os.environ, "COLUMNS": "120"},
         )
         if done.returncode != 0:
-            why = (done.stderr or done.stdout).strip()[-500:] or f"exit code {done.returncode}"
-            raise ActionFailedError(f"cannot go on with the incident: {words[0]} failed", why, "zombiescope lab clean")
+            raise ActionFailedError(
+                f"cannot go on with the incident: {words[0]} failed",
+                (done.stderr or done.stdout).strip()[-500:] or f"exit code {done.returncode}",
+                "zombiescope lab clean",
+            )
         return done.stdout
 
 

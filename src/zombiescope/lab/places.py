@@ -114,10 +114,8 @@ def filesystem_of(path: str, mountinfo: str | None = None) -> str:
     for line in text.splitlines():
         left, _, right = line.partition(" - ")
         fields = left.split(" ")
-        if len(fields) < 5:
-            continue
-        point = fields[4].rstrip("/")
-        if (path == point or path.startswith(point + "/")) and len(point) >= len(best):
+        point = fields[4].rstrip("/") if len(fields) > 4 else None
+        if point is not None and f"{path}/".startswith(f"{point}/") and len(point) >= len(best):
             best, kind = point, right.split(" ")[0]
     return kind
 
@@ -224,7 +222,7 @@ def runs_in_folders() -> set[str]:
     found: set[str] = set()
     for root in ROOTS:
         with suppress(OSError), own_folder(root) as top:
-            found.update(name for name in os.listdir(top) if is_run_name(name))
+            found.update(filter(is_run_name, os.listdir(top)))
     return found
 
 

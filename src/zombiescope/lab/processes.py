@@ -98,8 +98,11 @@ def systemctl(*words: str) -> str:
             f"cannot {words[0]} a unit of the lab", "systemd does not answer", "systemctl status"
         ) from error
     if done.returncode != 0:
-        why = done.stderr.strip()[-300:] or f"exit code {done.returncode}"
-        raise ActionFailedError(f"cannot {words[0]} a unit of the lab ({words[-1]})", why, "zombiescope lab clean")
+        raise ActionFailedError(
+            f"cannot {words[0]} a unit of the lab ({words[-1]})",
+            done.stderr.strip()[-300:] or f"exit code {done.returncode}",
+            "zombiescope lab clean",
+        )
     return done.stdout
 
 

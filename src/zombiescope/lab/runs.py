@@ -38,10 +38,12 @@ class Run:
     name: str
     hierarchy: MemoryHierarchy
     journal: RunJournal
+    below: str = ""
+    """Another cgroup that everything is made below."""
 
     @property
     def subtree(self) -> str:
-        return f"/{LAB}/{self.name}"
+        return self.below or f"/{LAB}/{self.name}"
 
     def end(self) -> None:
         self.journal.close()
@@ -116,8 +118,16 @@ def account(run: Run, action: str, made: list[Made], seconds: float, pin: Pin | 
     expected = 0 if is_visible else len(made)
     truth = Truth(run.name, run.subtree, run.hierarchy.version, action, tuple(made), is_visible, None, seconds)
     if (seen := _seen(run, expected)) is None:
-        why = "a v1 memory hierarchy counts no zombies below one cgroup"
-        return replace(truth, gaps=(Gap("counts.seen_by_kernel", why, "zombiescope autopsy"),))
+        return replace(
+            truth,
+            gaps=(
+                Gap(
+                    "counts.seen_by_kernel",
+                    "a v1 memory hierarchy counts no zombies below one cgroup",
+                    "zombiescope autopsy",
+                ),
+            ),
+        )
     lost = (
         f"the kernel holds only {seen} of the {expected} removed cgroups: it hands pages of the dead to their parent, "
         "or something freed the pins"
@@ -191,8 +201,7 @@ def fresh_path(order: LeakOrder) -> list[str]:
 
 def leak(run: Run, order: LeakOrder, advance: Callable[[int], None]) -> Truth:
     started = time.monotonic()
-    bench = Bench(run.name, run.hierarchy, run.subtree, run.journal, 0)
-    pin = pin_of(order.kind)(bench)
+    pin = pin_of(order.kind)(Bench(run.name, run.hierarchy, run.subtree, run.journal, 0))
     pin.announce()
     run.hierarchy.make_parents(f"{run.subtree}/{os.path.dirname(fresh_path(order)[0])}")
     made = all_made(run.journal, _leak_work(pin, order), advance, stays=False)
@@ -216,9 +225,9 @@ def _one_life(pin: Pin, index: int, paths: list[str]) -> list[Made]:
     hierarchy = pin.bench.hierarchy
     pin.prepare(range(index, index + 1))
     ids = []
-    for depth, path in enumerate(paths):
+    for path in paths:
         ids.append(hierarchy.make(path))
-        if depth + 1 < len(paths):
+        if path != paths[-1]:
             hierarchy.make_parents(path)
 
     def live() -> None:
@@ -239,7 +248,7 @@ def churn(run: Run, per_second: float, seconds: float, progress: Callable[[float
     """`progress` is told the seconds that are over."""
     run.hierarchy.make_parents(run.subtree)
     start = time.monotonic()
-    births = deaths = 0
+    births = 0
     while (now := time.monotonic() - start) < seconds:
         due = births / per_second
         if due > now:
@@ -248,14 +257,13 @@ def churn(run: Run, per_second: float, seconds: float, progress: Callable[[float
             continue
         path = f"{run.subtree}/c{births:07d}"
         run.hierarchy.make(path)
-        births += 1
         run.hierarchy.remove(path)
-        deaths += 1
+        births += 1
     took = time.monotonic() - start
     truth = account(run, "churn", [], took)
     truth.more["churn"] = {
         "births": births,
-        "deaths": deaths,
+        "deaths": births,
         "asked_per_second": per_second,
         "achieved_per_second": round(births / took, 2),
     }

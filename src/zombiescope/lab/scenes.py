@@ -13,6 +13,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -60,7 +61,7 @@ class LabScene:
 
     def crash_loop(self, count: int, advance: Advance) -> int:
         """How many it left."""
-        return len(leak(RunBelow(self._run, self.node), _order(count), advance).made)
+        return len(leak(replace(self._run, below=self.node), _order(count), advance).made)
 
     def has_ended(self) -> bool:
         """Whether what made them is at rest after the cure."""
@@ -86,11 +87,11 @@ class UnitScene:
 
     def crash_loop(self, count: int, advance: Advance) -> int:
         agent = processes.agent_of(self._run.name)
-        before = leak(RunBelow(self._run, self.node), _order(max(count - REAL_LIVES, 1), place=agent), advance)
+        before = leak(replace(self._run, below=self.node), _order(max(count - REAL_LIVES, 1), place=agent), advance)
         folder = tmpfs_folder(self._run.name)
         processes.start_agent(self._run.name, folder)
         give_up = time.monotonic() + _PATIENCE_SECONDS
-        while (lives := _lives(folder)) < REAL_LIVES:
+        while (lives := sum(name.startswith("life-") for name in os.listdir(folder))) < REAL_LIVES:
             if time.monotonic() > give_up:
                 raise ActionFailedError("the unit does not crash-loop", f"{lives} lives", "zombiescope lab clean")
             time.sleep(0.2)
@@ -104,22 +105,6 @@ class UnitScene:
 
 def _order(count: int, place: str | None = None) -> LeakOrder:
     return LeakOrder(AGENT, _FASTEST_PER_MINUTE, 60 * count / _FASTEST_PER_MINUTE, "service", "tmpfs", place)
-
-
-def _lives(folder: str) -> int:
-    return sum(name.startswith("life-") for name in os.listdir(folder))
-
-
-class RunBelow(Run):
-    """The same run, with everything below another cgroup."""
-
-    def __init__(self, run: Run, top: str) -> None:
-        super().__init__(run.name, run.hierarchy, run.journal)
-        self._top = top
-
-    @property
-    def subtree(self) -> str:
-        return self._top
 
 
 _BLOCK, _YARD = 1 << 20, 1 << 16

@@ -165,8 +165,11 @@ def _read_raw(path: bytes, layout: Layout, tree: MemoryTree) -> str:
 
 def _read_layout(path: bytes, tree: MemoryTree, progress: Progress) -> str:
     if not os.path.exists(os.path.join(path, b"oci-layout")):
-        hint = f"zombiescope audit --root {shown(path)}"
-        raise UsageError(f"cannot use {shown(path)} as an image", "a folder that is no OCI layout", hint)
+        raise UsageError(
+            f"cannot use {shown(path)} as an image",
+            "a folder that is no OCI layout",
+            f"zombiescope audit --root {shown(path)}",
+        )
     names = oci_layers(_document(path + b"/index.json"), lambda digest: _document(path + blob_path(digest)))
     sizes = [os.stat(path + name).st_size for name in names]
     total, allowance = sum(sizes), Allowance(sum(sizes))

@@ -140,8 +140,11 @@ class _Debugfs:
             ends.append(said.find(mark, begins[-1]))
             begins.append(ends[-1] + len(mark))
             if ends[-1] < 0:
-                why = shown(complaints[-1]) if complaints else "debugfs gave no answer"
-                raise ObservationError("cannot read the image", why, "try e2fsck -n")
+                raise ObservationError(
+                    "cannot read the image",
+                    shown(complaints[-1]) if complaints else "debugfs gave no answer",
+                    "try e2fsck -n",
+                )
         return [said[begin:end] for begin, end in zip(begins[1:], [*ends[1:], len(said)], strict=True)]
 
     def _run(self, script: bytes) -> tuple[bytes, list[bytes]]:

@@ -95,8 +95,9 @@ class Guest:
         rest, _, self._ready = self._ready.partition(self._mark)
         self._hear()
         if rest.strip(b"\0") or self.complaint:
-            why = self.complaint or "libguestfs sent more than an archive"
-            raise ObservationError(self._what, why, "is its file system damaged?")
+            raise ObservationError(
+                self._what, self.complaint or "libguestfs sent more than an archive", "is its file system damaged?"
+            )
 
     def _say(self, command: str) -> None:
         self._hear()
@@ -262,11 +263,13 @@ def find_root(guest: Guest, what: str) -> str:
         roots = [name for name, _, kind in systems if kind not in ("swap", "unknown", "") and _is_root(guest, name)]
         if not roots:
             told = ", ".join(f"{name} ({kind})" for name, _, kind in systems) or "no file system"
-            why = f"no system was found in it: {shown(told.encode())}"
-            raise ObservationError(what, why, "is it whole? nothing of it was judged")
+            raise ObservationError(
+                what, f"no system was found in it: {shown(told.encode())}", "is it whole? nothing of it was judged"
+            )
     if len(roots) > 1:
-        hint = "give one of them: copy its disk, or mount it and use --root"
-        raise ObservationError(what, f"it holds {len(roots)} systems", hint)
+        raise ObservationError(
+            what, f"it holds {len(roots)} systems", "give one of them: copy its disk, or mount it and use --root"
+        )
     return roots[0]
 
 

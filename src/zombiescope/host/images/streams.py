@@ -53,8 +53,7 @@ class FileSource:
     """A seekable file; skipping costs nothing."""
 
     def __init__(self, file: IO[bytes], progress: Progress, end: int) -> None:
-        self._file, self._progress, self._end = file, progress, end
-        self._told = 0
+        self._file, self._progress, self._end, self._told = file, progress, end, 0
 
     def read(self, size: int) -> bytes:
         data = self._file.read(size)

@@ -8,6 +8,7 @@ GNU long names, pax paths, sizes and links, and old GNU sparse maps. A damaged h
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
@@ -159,12 +160,10 @@ def _skip_sparse_maps(source: Source, header: bytes) -> None:
 
 
 def _check(header: bytes) -> None:
-    try:
-        expected = int(header[148:156].strip(b" \0") or b"-1", 8)
-    except ValueError:
-        expected = -1
-    if expected != sum(header[:148]) + 8 * 32 + sum(header[156:]):
-        raise TarError("a header with a wrong checksum: damaged, or not a tar archive")
+    with suppress(ValueError):
+        if int(header[148:156].strip(b" \0") or b"-1", 8) == sum(header[:148]) + 8 * 32 + sum(header[156:]):
+            return
+    raise TarError("a header with a wrong checksum: damaged, or not a tar archive")
 
 
 def _number(text: bytes) -> int:

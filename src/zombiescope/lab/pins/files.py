@@ -12,26 +12,26 @@ import mmap
 import os
 import socket
 import time
-from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from zombiescope.errors import ActionFailedError, ObservationError
 from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.host.safe_paths import descriptor_of
 from zombiescope.lab.hierarchy import squeeze
-from zombiescope.lab.pins.pin import Bench, Pin, require_mappings, write_page
+from zombiescope.lab.pins.pin import Pin, require_mappings, write_page
 from zombiescope.lab.places import disk_folder, has_swap, make_run_folder, tmpfs_folder
 
 _EVICTION_TRIES, _SWAP_TRIES = 5, 200
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
+@dataclass(eq=False)
 class _FilePin(Pin):
-    place: Callable[[str], str] = staticmethod(disk_folder)
+    place = staticmethod(disk_folder)
     """Where the files of a run lie."""
 
-    def __init__(self, bench: Bench) -> None:
-        super().__init__(bench)
-        self.folder = self.place(bench.run)
+    def __post_init__(self) -> None:
+        self.folder = self.place(self.bench.run)
 
     def announce(self) -> None:
         self.bench.journal.intend("folder", path=self.folder)
@@ -84,17 +84,16 @@ class DirtyFile(_FilePin):
         write_page(self.file(index))
 
 
+@dataclass(eq=False)
 class MappedFile(PageCache):
     """The hopping process maps each page at once and ends when the staying one has mapped them all: a page is never without."""
 
     kind = "mapped-file"
     is_held = True
 
-    def __init__(self, bench: Bench) -> None:
-        super().__init__(bench)
-        self._maps: list[mmap.mmap] = []
-        self._ends: tuple[socket.socket, socket.socket] | None = None
-        """Of the hopping process, and of the staying one."""
+    _maps: list[mmap.mmap] = field(default_factory=list)
+    _ends: tuple[socket.socket, socket.socket] | None = None
+    """Of the hopping process, and of the staying one."""
 
     def refuse(self) -> None:
         require_mappings(self.bench.count)

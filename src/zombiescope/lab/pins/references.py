@@ -9,13 +9,13 @@ import mmap
 import os
 import socket
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from zombiescope.errors import ObservationError
 from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.host.safe_open import last_error
 from zombiescope.lab.hierarchy import write_file
-from zombiescope.lab.pins.pin import Bench, Pin, require_descriptors, require_mappings
+from zombiescope.lab.pins.pin import Pin, require_descriptors, require_mappings
 from zombiescope.lab.places import LAB, SYSV_KEY_BASE, SYSV_KEY_COUNT, SYSV_MARK, text_of
 
 _IPC_CREAT, _IPC_EXCL, _IPC_RMID = 0o1000, 0o2000, 0
@@ -78,12 +78,11 @@ def list_candidates(table: str | None = None) -> list[Segment]:
     found = []
     for line in (text_of("/proc/sysvipc/shm") if table is None else table).splitlines()[1:]:
         fields = line.split()
-        if len(fields) < 10:
-            continue
-        key, number, size, creator, uid = (int(fields[place]) for place in (0, 1, 3, 4, 7))
-        in_range = 0 <= (key & 0xFFFFFFFF) - SYSV_KEY_BASE < SYSV_KEY_COUNT
-        if in_range and size == PAGE_BYTES and uid == os.geteuid():
-            found.append(Segment(key & 0xFFFFFFFF, number, creator))
+        if len(fields) >= 10:
+            key, number, size, creator, uid = (int(fields[place]) for place in (0, 1, 3, 4, 7))
+            in_range = 0 <= (key & 0xFFFFFFFF) - SYSV_KEY_BASE < SYSV_KEY_COUNT
+            if in_range and size == PAGE_BYTES and uid == os.geteuid():
+                found.append(Segment(key & 0xFFFFFFFF, number, creator))
     return found
 
 
@@ -96,6 +95,7 @@ _TCP_LIMIT = "memory.kmem.tcp.limit_in_bytes"
 _FILES_A_MESSAGE = 200
 
 
+@dataclass(eq=False)
 class Socket(Pin):
     """A TCP socket made inside and held outside. On v1 sockets are accounted only below a TCP memory limit."""
 
@@ -103,12 +103,10 @@ class Socket(Pin):
     bytes_each = 0
     is_held = True
 
-    def __init__(self, bench: Bench) -> None:
-        super().__init__(bench)
-        self._sockets: list[socket.socket] = []
-        self._held: list[int] = []
-        self._ends: tuple[socket.socket, socket.socket] | None = None
-        """Of the hopping process, and of the staying one."""
+    _sockets: list[socket.socket] = field(default_factory=list)
+    _held: list[int] = field(default_factory=list)
+    _ends: tuple[socket.socket, socket.socket] | None = None
+    """Of the hopping process, and of the staying one."""
 
     def refuse(self) -> None:
         hierarchy = self.bench.hierarchy
@@ -165,13 +163,12 @@ class Visible(Pin):
     bytes_each = 0
 
 
+@dataclass(eq=False)
 class Memfd(Pin):
     kind = "memfd"
     is_held = True
 
-    def __init__(self, bench: Bench) -> None:
-        super().__init__(bench)
-        self._files: list[int] = []
+    _files: list[int] = field(default_factory=list)
 
     def prepare(self, indexes: range) -> None:
         require_descriptors(len(indexes))
@@ -187,15 +184,14 @@ class Memfd(Pin):
         return f"{LAB}-{self.bench.run}-{index:06d}"
 
 
+@dataclass(eq=False)
 class SharedAnon(Pin):
     """Every zombie's page in a mapping of its own, made by and shared with the process that stays."""
 
     kind = "shared-anon"
     is_held = True
 
-    def __init__(self, bench: Bench) -> None:
-        super().__init__(bench)
-        self._maps: list[mmap.mmap] = []
+    _maps: list[mmap.mmap] = field(default_factory=list)
 
     def refuse(self) -> None:
         require_mappings(self.bench.count)
@@ -207,12 +203,11 @@ class SharedAnon(Pin):
         self._maps[index][:] = b"z" * PAGE_BYTES
 
 
+@dataclass(eq=False)
 class SysvShm(Pin):
     kind = "sysv-shm"
 
-    def __init__(self, bench: Bench) -> None:
-        super().__init__(bench)
-        self._segments: list[Segment] = []
+    _segments: list[Segment] = field(default_factory=list)
 
     def announce(self) -> None:
         self.bench.journal.intend("sysv", first_key=SYSV_KEY_BASE, keys=SYSV_KEY_COUNT)
