@@ -31,7 +31,7 @@ from zombiescope.host.safe_paths import UnsafePathError
 from zombiescope.remedies.plan import KEPT_BYTES, KEPT_BYTES_IN_ALL, DeleteFiles, NamedFile, RewriteFiles
 
 Batches = Callable[[Sequence[NamedFile]], Iterator[Sequence[NamedFile]]]
-_GONE = "gone or another of the same name"
+
 _NOT_KNOWN = "may be in use: not every process could be looked into"
 
 
@@ -124,7 +124,7 @@ def _folder_aside(hands: Hands, place: int, aside: bytes) -> Iterator[None]:
 def _why(error: OSError) -> str:
     if isinstance(error, InUseError):
         return "in use"
-    return error.strerror or "unsafe" if isinstance(error, UnsafePathError) else _GONE
+    return error.strerror or "unsafe" if isinstance(error, UnsafePathError) else "gone or another of the same name"
 
 
 class Deletion:
@@ -217,21 +217,17 @@ def put_back_aside(hands: Hands, entry: Entry) -> None:
 def _clear_aside(hands: Hands, entry: Entry, settle: Callable[[int, bytes, int, bytes], None]) -> None:
     """Each file of the entry that has something in our folder beside it is settled by number and name; then that folder goes."""
     folder, _, aside = unshown(entry["aside"]).rpartition(b"/")
-    try:
-        with hands.writer.folder(folder) as place:
-            for number in (each for each in names_aside(place, aside) if each < len(entry["files"])):
-                settle(place, aside, number, os.path.basename(unshown(entry["files"][number])))
-            with suppress(FileNotFoundError):
-                hands.writer.remove_aside(place, aside)
-    except FileNotFoundError:
-        return  # the whole folder is gone
+    with suppress(FileNotFoundError), hands.writer.folder(folder) as place:  # or the whole folder is gone
+        for number in (each for each in names_aside(place, aside) if each < len(entry["files"])):
+            settle(place, aside, number, os.path.basename(unshown(entry["files"][number])))
+        with suppress(FileNotFoundError):
+            hands.writer.remove_aside(place, aside)
 
 
 _TOGETHER, _BYTES_TOGETHER = 64, 64 << 20
 _SECONDS = 600.0
 _ROOM = 2
 """Available memory must be this many times what is copied: nobody else is to wait for it."""
-_BLOCK = 512
 
 
 class Pair(NamedTuple):
@@ -354,7 +350,7 @@ def _groups(files: Sequence[Held]) -> Iterator[list[Held]]:
 
 
 def _allocated(file: Held) -> int:
-    return file.status.st_blocks * _BLOCK
+    return file.status.st_blocks * 512
 
 
 def clear_copies(hands: Hands, entry: Entry) -> None:

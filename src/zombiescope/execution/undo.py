@@ -134,12 +134,8 @@ def cannot_be_undone(entry: Entry) -> bool:
     return entry["do"] in _LOSES and entry["done"] is not None
 
 
-def _entry_files(entry: Entry) -> tuple[bytes, Found]:
-    return unshown(entry["path"]), found_of(entry["before"])
-
-
 def _place_link(hands: Hands, entry: Entry) -> tuple[str, str]:
-    path, _ = _entry_files(entry)
+    path = unshown(entry["path"])
     if (now := hands.writer.look(path)).kind == "absent":
         return "nothing-to-do", ""
     if now.kind != "link" or now.content != base64.b64decode(entry["target"]) or not _is_as_placed(now, entry):
@@ -149,7 +145,7 @@ def _place_link(hands: Hands, entry: Entry) -> tuple[str, str]:
 
 
 def _remove_link(hands: Hands, entry: Entry) -> tuple[str, str]:
-    path, before = _entry_files(entry)
+    path, before = unshown(entry["path"]), found_of(entry["before"])
     if (now := hands.writer.look(path)).kind == "absent":
         hands.writer.place_link(path, before.content, before)
         return "restored", ""
@@ -158,7 +154,7 @@ def _remove_link(hands: Hands, entry: Entry) -> tuple[str, str]:
 
 
 def _place_file(hands: Hands, entry: Entry) -> tuple[str, str]:
-    path, before = _entry_files(entry)
+    path, before = unshown(entry["path"]), found_of(entry["before"])
     hands.writer.clear_beside(path)
     if (now := hands.writer.look(path)) == before:
         return "nothing-to-do", ""
@@ -178,7 +174,7 @@ def _is_as_placed(now: Found, entry: Entry) -> bool:
 
 
 def _make_folder(hands: Hands, entry: Entry) -> tuple[str, str]:
-    path, _ = _entry_files(entry)
+    path = unshown(entry["path"])
     if hands.writer.look(path).kind == "absent":
         return "nothing-to-do", ""
     try:

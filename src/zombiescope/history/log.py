@@ -24,7 +24,7 @@ from zombiescope.host.whole_file import write_whole_in
 
 Record = Sample | Happening
 _LONGEST_TORN_LINE = 1 << 20
-_PIECE = 1 << 18
+
 _BEGUN = re.compile(rb"[0-9a-f]{1,8}\Z|[0-9a-f]{8} (?:\[|\Z)")
 
 
@@ -70,7 +70,7 @@ def read_log(path: str) -> tuple[list[Record], int]:
     records: list[Record] = []
     damaged, rest = 0, b""
     with os.fdopen(descriptor, "rb") as file:
-        while piece := file.read(_PIECE):
+        while piece := file.read(1 << 18):
             *lines, rest = (rest + piece).split(b"\n")
             more, wrong = _decoded(lines)
             records += more

@@ -12,7 +12,6 @@ from typing import NamedTuple
 SLOT_SECONDS, SLOTS = 300.0, 12
 _HOUR = 3600.0
 _MOST_SERIES = 20_000
-_NAN = math.nan
 
 
 def shuffled(numbers: bytes) -> bytes:
@@ -54,7 +53,7 @@ def pack_summary(times: Sequence[float], columns: Mapping[int, Sequence[float | 
     slots = [int(at % _HOUR // SLOT_SECONDS) for at in times]
     ids, values = array("I"), array("d")
     for series, column in columns.items():
-        low, high = array("d", [_NAN] * SLOTS), array("d", [_NAN] * SLOTS)
+        low, high = array("d", [math.nan] * SLOTS), array("d", [math.nan] * SLOTS)
         for slot, value in zip(slots, column, strict=True):
             if value is not None and not low[slot] <= value:  # also where it is not a number yet
                 low[slot] = value

@@ -33,7 +33,7 @@ _UNIT_PATH = f"/etc/systemd/system/{UNIT}"
 _WANTS = "/etc/systemd/system/sysinit.target.wants"
 _KERNEL = re.compile(r"vmlinu[zx]-?(.*)")
 _INITRDS = ("initrd.img-{}", "initramfs-{}.img", "initrd-{}")
-_MIB = 1 << 20
+
 _DEBUGFS_BYTES, _DEBUGFS_SECONDS = 1 << 30, 120
 _SUPER_UUID = 0x468
 _HINT = "zombiescope check --image judges it by its files"
@@ -157,7 +157,7 @@ def _debugfs(device: str, commands: list[str], *, is_written: bool) -> str:
             preexec_fn=lambda: limit_child(1 << 50, _DEBUGFS_SECONDS, _DEBUGFS_BYTES),
         )
         out.seek(0)
-        return out.read(16 * _MIB).decode("utf-8", "replace")
+        return out.read(16 << 20).decode("utf-8", "replace")
 
 
 def _own_kernel(device: str, folder: str) -> tuple[bytes | None, bytes | None]:

@@ -30,7 +30,7 @@ _MEMORY_TIMES = 96
 """Recordings of very many zombies pack to a fifteenth, and an answer in memory takes six times what its line takes."""
 _LONGEST_LINE = 64 << 20
 """One answer: a walk of a million directories."""
-_PIECE = 1 << 20
+
 _NEITHER = "it is neither a folder nor a readable recording"
 
 
@@ -127,7 +127,7 @@ def _member_of(source: FileSource, name: str, allowance: Allowance, wanted: str,
 
 
 def _pieces(source: FileSource | Member) -> Iterator[bytes]:
-    return iter(lambda: source.read(_PIECE), b"")
+    return iter(lambda: source.read(1 << 20), b"")
 
 
 def _lines(pieces: Iterator[bytes], name: str) -> Iterator[bytes]:

@@ -26,7 +26,6 @@ from zombiescope.host.bounds import address_space
 from zombiescope.host.safe_paths import descriptor_of
 from zombiescope.host.whole_file import write_all
 
-_ALLOWED = ("systemctl", "journalctl")
 _OUTPUT_LIMIT = 32 << 20
 RESTART_SCHEDULED = "5eb03494b6584870a536b337290809b3"
 """The journal's id of the message with which systemd restarts a unit by itself."""
@@ -40,7 +39,7 @@ class Ran(NamedTuple):
 
 def ask_program(name: str, *arguments: str, seconds: float = 60.0) -> Ran | None:
     """What it printed; None where it is not installed. Raises OSError when it did not end in time."""
-    assert name in _ALLOWED
+    assert name in ("systemctl", "journalctl")
     if (place := shutil.which(name)) is None:
         return None
     surroundings = {**os.environ, "LC_ALL": "C", "SYSTEMD_PAGER": "", "SYSTEMD_COLORS": "0"}

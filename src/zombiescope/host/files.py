@@ -30,9 +30,6 @@ FileKey = tuple[str, int]
 _MAPPED = re.compile(rb"(?m)^\S+ \S+ \S+ ([0-9a-f]+):([0-9a-f]+) ([0-9]+)")
 
 
-_PIECE_BYTES = 1 << 20
-
-
 class InUse(NamedTuple):
     holders: dict[FileKey, HeldBy]
     """One per file, for all must let go."""
@@ -74,7 +71,7 @@ def _opened(process: bytes) -> set[FileKey]:
 def _mapped(process: bytes) -> set[FileKey]:
     found: set[FileKey] = set()
     with open(process + b"/maps", "rb") as file:
-        while lines := file.readlines(_PIECE_BYTES):  # whoever maps most may map 65,000 files with names of 4 KiB
+        while lines := file.readlines(1 << 20):  # whoever maps most may map 65,000 files with names of 4 KiB
             found |= keys_in_maps(b"".join(lines))
     return found
 

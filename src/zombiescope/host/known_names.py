@@ -195,13 +195,12 @@ _UIDS = re.compile(UID)
 _ALLOWED_WORDS = re.compile(WORD)
 _NUMBERED = re.compile(rb"([^0-9]+)[0-9]+")
 _LETTERS = re.compile(rb"[^0-9]+")
-_COMMENT = re.compile(rb"#[^\n]*")
 
 
 @cache
 def kept_words() -> frozenset[bytes]:
     """What our own strings spell out, what every Linux system spells out, and the units and programs of the knowledge base."""
-    listed = read_shipped("own_words.txt") + b"\n" + _COMMENT.sub(b"", read_shipped("system_words.txt"))
+    listed = read_shipped("own_words.txt") + b"\n" + re.sub(rb"#[^\n]*", b"", read_shipped("system_words.txt"))
     return frozenset(word for text in (listed, *_known_agents()) for word in _ALLOWED_WORDS.findall(text.lower()))
 
 

@@ -269,10 +269,9 @@ class Found(NamedTuple):
 
 
 def found_of(plain: dict[str, Any]) -> Found:
-    content = base64.b64decode(plain.get("content", ""))
     mode, uid, gid, mtime_ns = (int(plain.get(name, 0)) for name in ("mode", "uid", "gid", "mtime_ns"))
     xattrs = tuple(sorted((str(name), base64.b64decode(value)) for name, value in plain.get("xattrs", {}).items()))
-    return Found(str(plain["kind"]), content, mode, uid, gid, mtime_ns, xattrs)
+    return Found(str(plain["kind"]), base64.b64decode(plain.get("content", "")), mode, uid, gid, mtime_ns, xattrs)
 
 
 def found_at(place: bytes, path: bytes) -> Found:

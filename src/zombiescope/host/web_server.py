@@ -18,7 +18,6 @@ from urllib.parse import urlsplit
 from zombiescope.errors import ObservationError, UsageError, reason_of
 from zombiescope.facts.names import quiet
 
-_CHUNK = 1 << 20
 _MOST_SHOWN = 200
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _PASSES = (429, 502, 503, 504)
@@ -165,7 +164,7 @@ def deadline(connection: http.client.HTTPConnection, seconds: float) -> Iterator
 
 def _body(answer: http.client.HTTPResponse, most_bytes: int) -> bytes:
     content = bytearray()
-    while part := answer.read1(_CHUNK):
+    while part := answer.read1(1 << 20):
         content += part
         if len(content) > most_bytes:
             raise NoReplyError(f"its answer is larger than {most_bytes >> 20} MiB", may_pass=False)

@@ -39,12 +39,8 @@ def drain_pages() -> None:
     _on_every_cpu(lambda descriptor: os.write(descriptor, b"d" * PAGE_BYTES * _BATCH_PAGES))
 
 
-def drain_swap() -> None:
-    """Fresh swap entries, made and freed on every CPU: the 65th that a CPU frees pushes the first 64 out of its cache."""
-    _on_every_cpu(_swap_out_and_free)
-
-
 def _swap_out_and_free(descriptor: int) -> None:
+    """Fresh swap entries: the 65th that a CPU frees pushes the first 64 out of its cache."""
     size = PAGE_BYTES * _SWAP_BATCH_PAGES
     os.ftruncate(descriptor, size)
     with mmap.mmap(descriptor, size) as view:
@@ -71,7 +67,7 @@ def push_out(hierarchy: MemoryHierarchy, subtree: str, attempt: int) -> None:
         sync_filesystem("/")
         charge_elsewhere(hierarchy, subtree)
         if has_swap():
-            drain_swap()
+            _on_every_cpu(_swap_out_and_free)
 
 
 def charge_elsewhere(hierarchy: MemoryHierarchy, subtree: str) -> None:

@@ -51,10 +51,6 @@ def is_run_name(name: str) -> bool:
     return _RUN.fullmatch(name) is not None
 
 
-def zombie_name(index: int) -> str:
-    return f"z{index:06d}"
-
-
 _MEANINGS = {
     errno.EAGAIN: ("a limit on the number or depth of cgroups is reached (cgroup.max.descendants, cgroup.max.depth)",
                    "raise cgroup.max.descendants in the parent, or make fewer: --count"),

@@ -132,7 +132,6 @@ def remove_units(run: str) -> None:
 
 _PR_SET_PDEATHSIG = 1
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
-_DELETED = " (deleted)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +197,7 @@ def _run_of(pid: str, roots: tuple[str, ...]) -> str | None:
     for name in names_in(f"/proc/{pid}/fd"):
         link = f"/proc/{pid}/fd/{name}"
         with suppress(OSError):
-            folder, _, last = os.readlink(link).removesuffix(_DELETED).rpartition("/")
+            folder, _, last = os.readlink(link).removesuffix(" (deleted)").rpartition("/")
             root, _, run = folder.rpartition("/")
             if last == "lock" and root in roots and is_run_name(run) and is_own_file(os.stat(link)):
                 return run

@@ -11,7 +11,7 @@ import math
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -24,14 +24,13 @@ from zombiescope.lab import processes
 from zombiescope.lab.hierarchy import MemoryHierarchy, write_file
 from zombiescope.lab.places import tmpfs_folder
 from zombiescope.lab.processes import die_with_parent, in_child
-from zombiescope.lab.runs import LeakOrder, Run, leak
+from zombiescope.lab.runs import Advance, LeakOrder, Run, leak
 
 AGENT = "unused-agent"
 REAL_LIVES = 12
 """Of a real unit: systemd takes a second for each. What is asked beyond is lived before, in compressed time."""
 _FASTEST_PER_MINUTE = 60_000.0
 _PATIENCE_SECONDS = 300.0
-Advance = Callable[[int], None]
 
 
 class Answer(NamedTuple):

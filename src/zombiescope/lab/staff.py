@@ -27,7 +27,7 @@ from zombiescope.host.own_folder import open_nothing
 from zombiescope.lab.cleaning import drain_pages
 from zombiescope.lab.pins.pin import Bench, Pin
 from zombiescope.lab.pins.references import Unreaped, Visible
-from zombiescope.lab.places import refusal, zombie_name
+from zombiescope.lab.places import refusal
 from zombiescope.lab.processes import die_with_parent, in_child
 from zombiescope.lab.truth import Made, RunJournal
 
@@ -36,12 +36,7 @@ Tell = Callable[[list[Made]], None]
 
 
 def _paths(bench: Bench) -> Iterator[str]:
-    return (f"{bench.subtree}/{zombie_name(index)}" for index in range(bench.count))
-
-
-def make_visible(pin: Pin, tell: Tell) -> None:
-    for path in _paths(pin.bench):
-        tell([Made(pin.bench.hierarchy.make(path), path, pin.kind, None, 0)])
+    return (f"{bench.subtree}/z{index:06d}" for index in range(bench.count))
 
 
 def make_unreaped(pin: Pin, tell: Tell) -> None:
@@ -268,7 +263,8 @@ def zombie_work(pin: Pin) -> Work:
             with suppress(OSError):
                 bench.hierarchy.enter("/")
         if isinstance(pin, Visible):
-            make_visible(pin, report.made)
+            for path in _paths(bench):
+                report.made([Made(bench.hierarchy.make(path), path, pin.kind, None, 0)])
         elif isinstance(pin, Unreaped):
             make_unreaped(pin, report.made)
         else:

@@ -207,7 +207,6 @@ def _uptime() -> float | None:
 
 
 _V1_KINDS = ("cache", "rss", "swap")
-_DYING = ("nr_dying_subsys_memory", "nr_dying_descendants")
 
 
 def dead_count(hierarchy: MemoryHierarchy, path: str) -> int | None:
@@ -215,14 +214,12 @@ def dead_count(hierarchy: MemoryHierarchy, path: str) -> int | None:
     if not hierarchy.is_unified:
         return None
     facts = _numbers(hierarchy.file(path, "cgroup.stat"))
-    return next((facts[name] for name in _DYING if name in facts), None)
+    return next((facts[name] for name in ("nr_dying_subsys_memory", "nr_dying_descendants") if name in facts), None)
 
 
 def dead_bytes(hierarchy: MemoryHierarchy, path: str) -> int | None:
     """v1: bytes charged below `path` that no live cgroup owns. The kernel's figures may be two seconds old."""
-    if hierarchy.is_unified:
-        return None
-    if not (own := _numbers(hierarchy.file(path, "memory.stat"))):
+    if hierarchy.is_unified or not (own := _numbers(hierarchy.file(path, "memory.stat"))):
         return None
     dead = sum(own.get(f"total_{kind}", 0) - own.get(kind, 0) for kind in _V1_KINDS)
     for name in hierarchy.children(path):

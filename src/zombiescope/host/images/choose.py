@@ -35,7 +35,6 @@ from zombiescope.host.safe_open import open_regular
 REFERENCES = (b"docker://", b"docker-daemon:", b"containers-storage:")
 MOST_BYTES = 32 << 30
 _SECONDS = 3600
-_LINES = 3
 
 
 def is_reference(path: bytes) -> bool:
@@ -64,7 +63,7 @@ def pulled(reference: bytes) -> Iterator[bytes]:
         except subprocess.TimeoutExpired as error:
             raise ObservationError(what, "skopeo did not end within an hour", "is the registry reachable?") from error
         if done.returncode:
-            said = " ".join(shown(line) for line in done.stderr.strip().splitlines()[-_LINES:])[:500]
+            said = " ".join(shown(line) for line in done.stderr.strip().splitlines()[-3:])[:500]
             hint = f"skopeo inspect {shown(reference)}"
             raise ObservationError(what, said or f"skopeo ended with status {done.returncode}", hint)
         yield file

@@ -23,7 +23,6 @@ _STREAM_COST = 1 << 16
 """What beginning another packed stream counts for: one of nothing takes 14 bytes."""
 _XZ_MEMORY = 100 << 20
 """`xz -9` needs 65 MiB to unpack."""
-Progress = Callable[[int], None]
 UNPACKING_ERRORS = (zlib.error, lzma.LZMAError, ValueError)
 
 
@@ -52,7 +51,7 @@ class Allowance:
 class FileSource:
     """A seekable file; skipping costs nothing."""
 
-    def __init__(self, file: IO[bytes], progress: Progress, end: int) -> None:
+    def __init__(self, file: IO[bytes], progress: Callable[[int], None], end: int) -> None:
         self._file, self._progress, self._end, self._told = file, progress, end, 0
 
     def read(self, size: int) -> bytes:
