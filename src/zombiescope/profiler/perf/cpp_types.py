@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from zombiescope.profiler.perf.cpp_grammar import NOTHING, OPERATORS, NameReader, Node, NotMangledError
+from zombiescope.profiler.perf.cpp_grammar import NOTHING, OPERATORS, NameReader, Node, NotMangledError, Told
 
 BUILTIN = {
     "v": "void", "w": "wchar_t", "b": "bool", "c": "char", "a": "signed char", "h": "unsigned char", "s": "short",
@@ -64,9 +64,7 @@ class TypeReader(NameReader):
             return {"F": self._function, "A": self._array, "M": self._member}[first]()
         if first == "U":
             self.at += 1
-            name = self.source_name()
-            with_arguments = self.look() == "I"
-            called = Node("template", "", (name, self.arguments())) if with_arguments else name
+            called = self._perhaps_template(self.source_name())
             return Node("vendor", "", (self.type(), called))
         if first == "u":
             self.at += 1
@@ -79,7 +77,7 @@ class TypeReader(NameReader):
             return Node("template", "", (found, self.arguments()))
         if self.pair() in _ELABORATED:
             self.at += 2
-        return self.name(None)
+        return self.name(Told())
 
     def _qualified(self) -> Node:
         begin = self.at
@@ -156,11 +154,7 @@ class TypeReader(NameReader):
 
     def parameter(self) -> Node:
         self.want("T")
-        level = 0
         if self.took("L"):
-            level = self.number() + 1
-            self.want("_")
-        if level:
             raise NotMangledError("a parameter of an outer template")
         return Node("parameter", str(0 if self.took("_") else self._after()))
 
@@ -202,8 +196,7 @@ class TypeReader(NameReader):
     def _of_std(self) -> Node:
         plain, whole, called = _STD[self.look()]
         self.at += 1
-        is_class = bool(whole) and self.look() in ("C", "D")
-        node = Node("standard", whole if is_class else plain, (Node("name", called),))
+        node = Node("standard", whole if whole and self.look() in ("C", "D") else plain, (Node("name", called),))
         if self.look() != "B":
             return node
         while self.took("B"):
@@ -252,7 +245,9 @@ class TypeReader(NameReader):
         return self._operation(pair)
 
     def _named(self) -> Node:
-        name = self.source_name() if self.look().isdigit() else self._operator(None)
+        return self._perhaps_template(self.source_name() if self.look().isdigit() else self._operator(Told()))
+
+    def _perhaps_template(self, name: Node) -> Node:
         return Node("template", "", (name, self.arguments())) if self.look() == "I" else name
 
     def _unresolved(self) -> Node:
@@ -275,8 +270,7 @@ class TypeReader(NameReader):
         if self.took("T"):
             return Node("name", "this")
         self.qualifiers()
-        number = 1 if self.took("_") else self._after() + 1
-        return Node("name", f"{{parm#{number}}}")
+        return Node("name", f"{{parm#{1 if self.took('_') else self._after() + 1}}}")
 
     def _particular(self, pair: str) -> Node:
         self.at += 2
