@@ -106,7 +106,7 @@ REAL = Path("/usr/bin/prometheus")
 @pytest.mark.skipif(not REAL.exists(), reason="no Go program is installed here")
 def test_a_real_program_agrees_with_what_its_linker_exports() -> None:
     elf = open_elf(REAL.read_bytes())
-    symbols, exported = read_symbols(elf), _table(elf, elf, elf.by_name[b".dynsym"])
+    symbols, exported = read_symbols(elf), _table(elf, elf, b".dynsym")
     ours = {symbols.name(place): int(at) for place, at in enumerate(symbols.starts.tolist())}
     assert len(ours) > 10_000
     theirs = {exported.name(place): int(at) for place, at in enumerate(exported.starts.tolist())}

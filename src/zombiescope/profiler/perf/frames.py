@@ -34,9 +34,7 @@ class Frames:
 
 
 def is_made_while_running(path: str) -> bool:
-    if path == VDSO:
-        return False
-    return not path.startswith("/") or path.startswith(("//anon", "/memfd:", "/dev/zero"))
+    return path != VDSO and (not path.startswith("/") or path.startswith(("//anon", "/memfd:", "/dev/zero")))
 
 
 def name_in(text: bytes, at: int) -> tuple[str, str]:

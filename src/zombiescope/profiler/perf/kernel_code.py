@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import bisect
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -46,24 +47,19 @@ class KernelSymbols(NamedTuple):
         if symbol < 0:
             return UNKNOWN, KERNEL
         at = int(self.name_at[symbol])
-        if at < 0:
-            return self.told[-at - 1].name, OF_RECORDS
-        return name_in(self.text, at)
+        return (self.told[-at - 1].name, OF_RECORDS) if at < 0 else name_in(self.text, at)
 
     def told_also(self, told: list[KernelSymbol]) -> KernelSymbols:
         """With the programs and trampolines that came and went while recording."""
         latest = {symbol.start: index for index, symbol in enumerate(told)}
-        new = {start: index for start, index in latest.items() if not self._begins(start)}
-        if not new:
+        begins = np.array(list(latest), np.uint64)
+        is_new = ~np.isin(begins, self.starts)
+        if not is_new.any():
             return self
-        starts = np.concatenate([self.starts, np.array(list(new), np.uint64)])
-        places = np.concatenate([self.name_at, -1 - np.array(list(new.values()), np.int64)])
+        starts = np.concatenate([self.starts, begins[is_new]])
+        places = np.concatenate([self.name_at, -1 - np.array(list(latest.values()), np.int64)[is_new]])
         order = np.argsort(starts, kind="stable")
         return KernelSymbols(starts[order], places[order], self.text, tuple(told))
-
-    def _begins(self, start: int) -> bool:
-        place = int(np.searchsorted(self.starts, np.uint64(start)))
-        return place < len(self.starts) and int(self.starts[place]) == start
 
 
 def no_kernel_symbols() -> KernelSymbols:
@@ -119,47 +115,30 @@ class Spell(NamedTuple):
         return self.begin > 0 or self.end < _EVER
 
 
-class _Present:
-    """The symbols that hold at one moment: none overlaps another."""
-
-    def __init__(self) -> None:
-        self.starts: list[int] = []
-        self.spells: dict[int, Spell] = {}
-
-    def overlapped(self, start: int, length: int) -> list[Spell]:
-        first = bisect.bisect_right(self.starts, start)
-        if first and self.spells[self.starts[first - 1]].length > start - self.starts[first - 1]:
-            first -= 1
-        last = bisect.bisect_left(self.starts, start + max(1, length))
-        return [self.spells[begun] for begun in self.starts[first:last]]
-
-    def take(self, spell: Spell) -> None:
-        self.starts.remove(spell.start)
-        del self.spells[spell.start]
-
-    def put(self, spell: Spell) -> None:
-        bisect.insort(self.starts, spell.start)
-        self.spells[spell.start] = spell
-
-
 def spells(told: list[KernelSymbol]) -> list[Spell]:
     """From records in time order. One that is only seen to go was there before."""
-    present, over = _Present(), []
+    present: list[Spell] = []  # those that hold at one moment, by address: none overlaps another
+    over: list[Spell] = []
     for symbol in told[:_MOST_SPELLS]:
         if not symbol.length:
             continue  # it holds no address; two of them at one place would not even overlap
-        covered = present.overlapped(symbol.start, symbol.length)
-        if symbol.is_gone and not any(spell.start == symbol.start for spell in covered):
+        where = _overlapped(present, symbol.start, symbol.length)
+        covered = present[where]
+        ended = [spell for spell in covered if not symbol.is_gone or spell.start == symbol.start]
+        if symbol.is_gone and not ended:
             over.append(Spell(0, symbol.time, symbol.start, symbol.length, symbol.name))
             continue
-        for spell in covered:
-            if not symbol.is_gone or spell.start == symbol.start:
-                present.take(spell)
-                over.append(spell._replace(end=symbol.time))
-        if not symbol.is_gone:
-            present.put(Spell(symbol.time, _EVER, symbol.start, symbol.length, symbol.name))
-    held = [*over, *present.spells.values()]
-    return [spell for spell in held if spell.length and spell.begin < spell.end]
+        over += [spell._replace(end=symbol.time) for spell in ended]
+        begun = Spell(symbol.time, _EVER, symbol.start, symbol.length, symbol.name)
+        present[where] = [spell for spell in covered if spell not in ended] if symbol.is_gone else [begun]
+    return [spell for spell in (*over, *present) if spell.begin < spell.end]
+
+
+def _overlapped(present: list[Spell], start: int, length: int) -> slice:
+    first = bisect.bisect_right(present, start, key=attrgetter("start"))
+    if first and present[first - 1].length > start - present[first - 1].start:
+        first -= 1
+    return slice(first, bisect.bisect_left(present, start + max(1, length), key=attrgetter("start")))
 
 
 class _Lookup(NamedTuple):
@@ -230,10 +209,7 @@ def moved(words: U64, samples: Samples, held: list[Spell]) -> U64:
 
 def _within(words: U64, lowest: int, end: int) -> I64:
     """The places of words between two addresses, piece by piece."""
-    found = [np.empty(0, np.int64)]
     low, room = np.uint64(lowest), np.uint64(min(end - lowest, _EVER))
-    for begin in range(0, len(words), _PIECE):
-        here = np.flatnonzero(words[begin : begin + _PIECE] - low < room)
-        if len(here):
-            found.append(here + begin)
-    return np.concatenate(found)
+    begins = range(0, len(words), _PIECE)
+    found = [np.flatnonzero(words[begin : begin + _PIECE] - low < room) + begin for begin in begins]
+    return np.concatenate([np.empty(0, np.int64), *found])

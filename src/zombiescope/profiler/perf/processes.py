@@ -41,8 +41,7 @@ class Threads:
         """The samples thread by thread, in order, and where each thread's begin."""
         if self._grouped is None:
             counts = np.bincount(self.ids, minlength=len(self.pids))
-            begins = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-            self._grouped = grouping(self.ids, len(self.pids)), begins
+            self._grouped = grouping(self.ids, len(self.pids)), np.append(0, np.cumsum(counts))
         return self._grouped
 
 
@@ -111,15 +110,11 @@ def _lay(spaces: Spaces, current: dict[int, int], mapped: Mapped) -> None:
     space = spaces.all[current[mapped.pid]]
     below = space.overlapped(mapped)
     covered = space.maps[below]
-    if covered and any(_is_other(old, mapped) for old in covered):
+    if any((old.path, old.start - old.offset) != (mapped.path, mapped.start - mapped.offset) for old in covered):
         _begin(spaces, current, mapped.pid, mapped.time, space.maps)
         space = spaces.all[current[mapped.pid]]
     if len(space.maps) < _MOST_MAPS:
         space.maps[below] = [*_left_over(covered, mapped), mapped, *_right_over(covered, mapped)]
-
-
-def _is_other(old: Mapped, new: Mapped) -> bool:
-    return (old.path, old.start - old.offset) != (new.path, new.start - new.offset)
 
 
 def _left_over(covered: list[Mapped], mapped: Mapped) -> list[Mapped]:

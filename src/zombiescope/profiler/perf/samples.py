@@ -43,8 +43,7 @@ class Samples(NamedTuple):
     """Samples left out because their length lies."""
 
     def picked(self, order: I64 | slice) -> Samples:
-        columns = {name: getattr(self, name)[order] for name in _COLUMNS}
-        return self._replace(**columns)
+        return self._replace(**{name: getattr(self, name)[order] for name in _COLUMNS})
 
 
 _COLUMNS = tuple(name for name in Samples._fields if name != "broken")
@@ -197,8 +196,7 @@ def walk_records(words: U64, least_sample_words: int) -> Walk:
 
 def ended_walk(words: U64, least_sample_words: int, samples: I64, others: list[int], at: int) -> Walk:
     """With the reason why it ended at this place."""
-    end, why, is_compressed = why_ended(words, least_sample_words, at)
-    return Walk(samples, others, end, why, is_compressed)
+    return Walk(samples, others, *why_ended(words, least_sample_words, at))
 
 
 def _candidates(words: U64, least: int) -> tuple[I64, I64, list[int]]:

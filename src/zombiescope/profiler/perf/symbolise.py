@@ -55,15 +55,12 @@ def read_jit_map(text: bytes) -> JitMap:
 class SymbolSources(Protocol):
     def elf(self, path: str, build_id: str, pid: int) -> ElfSymbols | Gap:
         """Of the vdso, the release of the kernel that it is part of stands for a build id."""
-        ...
 
     def jit(self, pid: int) -> JitMap | Gap | None:
         """Names of code made while running. A gap: there are some that cannot be used; None: there are none."""
-        ...
 
     def plain(self, name: str) -> str:
         """A name as its author wrote it."""
-        ...
 
 
 class Symbolised(NamedTuple):
@@ -148,22 +145,13 @@ def _grouped(places: I64, addresses: U64, which: I64, mapped: list[tuple[Mapped 
 
 
 def _name_group(group: _Group, addresses: U64, sources: SymbolSources, table: Frames, gaps: dict[str, Gap]) -> U32:
-    if is_made_while_running(group.path):
-        jit = sources.jit(group.pid)
-        if isinstance(jit, Gap):
-            gaps[group.path] = jit
-        if jit is None or isinstance(jit, Gap):
-            return np.full(len(group.places), table.add(UNKNOWN, group.path), np.uint32)
-        return _named(jit.find(addresses[group.places]), jit, sources, group.path, table)
-    elf = sources.elf(group.path, group.build_id, group.pid)
-    if isinstance(elf, Gap):
-        gaps[group.path] = elf
+    is_made = is_made_while_running(group.path)
+    source = sources.jit(group.pid) if is_made else sources.elf(group.path, group.build_id, group.pid)
+    if isinstance(source, Gap):
+        gaps[group.path] = source
+    if source is None or isinstance(source, Gap):
         return np.full(len(group.places), table.add(UNKNOWN, group.path), np.uint32)
-    return _named(elf.find(group.offsets), elf, sources, group.path, table)
-
-
-def _named(symbols: I64, source: ElfSymbols | JitMap, sources: SymbolSources, path: str, table: Frames) -> U32:
+    symbols = source.find(addresses[group.places] if is_made else group.offsets)
     distinct, inverse = used_numbers(symbols + 1, len(source.starts) + 1)
     names = [sources.plain(source.name(symbol - 1)) if symbol else UNKNOWN for symbol in distinct.tolist()]
-    numbers = [table.add(name, path) for name in names]
-    return np.array(numbers, np.uint32)[inverse]
+    return np.array([table.add(name, group.path) for name in names], np.uint32)[inverse]
