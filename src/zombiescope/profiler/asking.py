@@ -69,8 +69,7 @@ class Compared:
 
 def open_capture(folder: bytes, name: str, choices: Choices | None = None) -> Opened:
     path = store.find(folder, name)
-    stem = os.path.basename(path)
-    shown_name = shown(stem.removesuffix(store.SUFFIX))
+    shown_name = shown(os.path.basename(path).removesuffix(store.SUFFIX))
     return Opened(shown_name, read_capture(path, choices or Choices()), path)
 
 
@@ -93,7 +92,7 @@ def ask_difference(before: tuple[Opened, Selection], after: tuple[Opened, Select
             (opened.capture, flame_graph(opened.capture, opened.shape, selection, NARROWEST / _FINER))
             for opened, selection in (before, after)
         ]
-        return Compared(*compare(graphs[0], graphs[1]))
+        return Compared(*compare(*graphs))
 
 
 def ask_moments(opened: Opened) -> list[Explained]:

@@ -209,8 +209,8 @@ def _deflate(planes: Sequence[Plane], strategy: int) -> bytes:
     for number, plane in enumerate(planes):
         level = 0 if _is_noise(plane.counts) else _LEVEL
         packer = zlib.compressobj(level, wbits=-zlib.MAX_WBITS, strategy=strategy)
-        pieces += [packer.compress(plane.content)]
-        pieces += [packer.flush(zlib.Z_FINISH if number == len(planes) - 1 else zlib.Z_FULL_FLUSH)]
+        how = zlib.Z_FINISH if number == len(planes) - 1 else zlib.Z_FULL_FLUSH
+        pieces += [packer.compress(plane.content), packer.flush(how)]
     return b"".join(pieces)
 
 
@@ -246,18 +246,5 @@ def frame_texts(names: Sequence[str], files: Sequence[str]) -> dict[str, list[An
 
 
 def about_document(about: About) -> dict[str, Any]:
-    clock = about.clock
-    return {
-        "source": about.source,
-        "host": about.host,
-        "kernel": about.kernel,
-        "clock": None if clock is None else clock._asdict(),
-        "rate_hz": about.rate_hz,
-        "lost": about.lost,
-        "throttled": about.throttled,
-        "has_time": about.has_time,
-        "gaps": [gap._asdict() for gap in about.gaps],
-        "ring": about.ring,
-        "serial": about.serial,
-        "boot": about.boot,
-    }
+    clock = None if about.clock is None else about.clock._asdict()
+    return {**about._asdict(), "clock": clock, "gaps": [gap._asdict() for gap in about.gaps]}

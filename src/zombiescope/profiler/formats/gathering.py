@@ -72,25 +72,25 @@ class Gathering:
     def _plain(self, frame: Frame) -> Frame:
         if not self.demangle or not frame[0].startswith(_MANGLED):
             return frame
-        found = self._plainly.get(frame)
-        if found is None:
-            found = self._plainly[frame] = (plain_name(frame[0]), frame[1])
-        return found
+        if frame not in self._plainly:
+            self._plainly[frame] = (plain_name(frame[0]), frame[1])
+        return self._plainly[frame]
 
     def add(
         self, stack: int, comm: str, *, time: int = 0, cpu: int = 0, thread: tuple[int, int] = (0, 0), weight: int = 1
     ) -> None:
-        row = (
-            stack,
-            min(time, _MOST_NUMBER),
-            min(cpu, _MOST_NUMBER),
-            thread[0] & 0xFFFFFFFF,
-            thread[1] & 0xFFFFFFFF,
-            self.comms.setdefault(comm, len(self.comms)),
-            self.events.setdefault(self.now_of, len(self.events)),
-            min(weight, _MOST_NUMBER),
+        self.rows.extend(
+            (
+                stack,
+                min(time, _MOST_NUMBER),
+                min(cpu, _MOST_NUMBER),
+                thread[0] & 0xFFFFFFFF,
+                thread[1] & 0xFFFFFFFF,
+                self.comms.setdefault(comm, len(self.comms)),
+                self.events.setdefault(self.now_of, len(self.events)),
+                min(weight, _MOST_NUMBER),
+            )
         )
-        self.rows.extend(row)
 
     def capture(self, about: About) -> Capture:
         if not self.rows:

@@ -89,9 +89,8 @@ def _read_profile(gathering: Gathering, profile: dict[str, Any], frames: list[Fr
         comm = named[0][0] if core and named else name
         number = gathering.stack_number(comm, named[1:] if core and named else named)
         # Half a sample more is none: the last one before a pause lasts so long in what we write.
-        weight_in_samples = max(1, math.ceil(weight * scale / counted_by - _HALF))
-        at = max(0, round(now * scale))
-        gathering.add(number, comm, time=at, cpu=int(core[1]) if core else 0, weight=weight_in_samples)
+        samples = max(1, math.ceil(weight * scale / counted_by - _HALF))
+        gathering.add(number, comm, time=max(0, round(now * scale)), cpu=int(core[1]) if core else 0, weight=samples)
         now += weight
 
 
@@ -240,13 +239,12 @@ def _frame_tables(capture: Capture, numbers: list[int]) -> dict[str, Any]:
     texts = [capture.frame_names[number] for number in numbers]
     files = list(dict.fromkeys(capture.frame_files[number] for number in numbers))
     resource = {file: index for index, file in enumerate(files)}
-    kinds = [_kind(capture.frame_files[number]) for number in numbers]
     return {
         "frameTable": {
             "length": count,
             "address": [-1] * count,
             "inlineDepth": [0] * count,
-            "category": kinds,
+            "category": [_kind(capture.frame_files[number]) for number in numbers],
             "subcategory": [0] * count,
             "func": list(range(count)),
             "nativeSymbol": nothing,

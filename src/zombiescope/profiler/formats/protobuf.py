@@ -146,16 +146,16 @@ def read_pprof(content: bytes, source: str, *, demangle: bool = True) -> Capture
                 if place not in known:
                     known[place] = tables.frames(place)
             unfolded = chain.from_iterable(known[place] for place in locations[:MOST_DEPTH])
-            frames = list(islice(unfolded, MOST_DEPTH))
-            frames.reverse()
+            frames = list(islice(unfolded, MOST_DEPTH))[::-1]
             # The first value counts samples by custom; those after it say what they weigh.
             weight = values[0] if values else 1
             if 0 < weight < 1 << 62:
                 gathering.add(gathering.stack_number("all threads", frames), "all threads", weight=weight)
     except ValueError as error:
         raise BrokenCapture(f"it is no pprof profile: {error}", "is it the right file?") from error
-    gaps = (Gap("samples[].time", "pprof profiles have no times"),)
-    return gathering.capture(About(source, has_time=False, gaps=gaps))
+    return gathering.capture(
+        About(source, has_time=False, gaps=(Gap("samples[].time", "pprof profiles have no times"),))
+    )
 
 
 def _tables(content: bytes) -> _Tables:
@@ -229,18 +229,15 @@ def pprof_pieces(capture: Capture, selection: Selection) -> Iterator[bytes]:
         places = packed_field(1, [frame + 1 for frame in reversed(path)])
         yield message_field(_SAMPLE, places + packed_field(2, [count, count * period] if period else [count]))
     for frame in sorted(used):
-        line = message_field(4, number_field(1, frame + 1))
-        yield message_field(_LOCATION, number_field(1, frame + 1) + line)
+        number = number_field(1, frame + 1)
+        yield message_field(_LOCATION, number + message_field(4, number))
         name, file = text(capture.frame_names[frame]), text(capture.frame_files[frame])
-        named = number_field(1, frame + 1) + number_field(2, name) + number_field(3, name) + number_field(4, file)
-        yield message_field(_FUNCTION, named)
+        yield message_field(_FUNCTION, number + number_field(2, name) + number_field(3, name) + number_field(4, file))
     for content in texts:
         yield text_field(_STRING, content)
     begin, length = span_ns(capture, selection)
     if capture.about.clock is not None and capture.about.has_time:
-        clock = capture.about.clock
-        yield number_field(_TIME_NANOS, clock.on_wall(begin))
+        yield number_field(_TIME_NANOS, capture.about.clock.on_wall(begin))
     yield number_field(_DURATION_NANOS, length)
-    kind = (3, 4) if period else (1, 2)
-    yield message_field(_PERIOD_TYPE, number_field(1, kind[0]) + number_field(2, kind[1]))
+    yield message_field(_PERIOD_TYPE, number_field(1, 3 if period else 1) + number_field(2, 4 if period else 2))
     yield number_field(_PERIOD, period or 1)

@@ -26,20 +26,21 @@ Json = dict[str, Any]
 
 
 def write_summary(summary: Summary, reasons: Sequence[Reason], changed: Sequence[Json]) -> bytes:
-    document = {
-        "schema": SCHEMA,
-        "kept": [reason._asdict() for reason in reasons[:_MOST_REASONS]],
-        "changed": list(changed),
-        "seconds": round(summary.seconds, 3),
-        "samples": summary.samples,
-        "rate_hz": summary.rate_hz,
-        "cpus": summary.cpus,
-        "busy": round(summary.busy, 4),
-        "kernel": round(summary.kernel, 4),
-        "taken": {kind: [list(one) for one in each] for kind, each in summary.taken.items()},
-        "moments": [_moment(one) for one in summary.moments],
-    }
-    return _packed(document)
+    return _packed(
+        {
+            "schema": SCHEMA,
+            "kept": [reason._asdict() for reason in reasons[:_MOST_REASONS]],
+            "changed": list(changed),
+            "seconds": round(summary.seconds, 3),
+            "samples": summary.samples,
+            "rate_hz": summary.rate_hz,
+            "cpus": summary.cpus,
+            "busy": round(summary.busy, 4),
+            "kernel": round(summary.kernel, 4),
+            "taken": {kind: [list(one) for one in each] for kind, each in summary.taken.items()},
+            "moments": [_moment(one) for one in summary.moments],
+        }
+    )
 
 
 def _packed(document: Json) -> bytes:

@@ -85,14 +85,13 @@ def read_perf_script(content: bytes, source: str, *, demangle: bool = True) -> C
             continue
         comm = shown(match["comm"])
         key = match["comm"] + b"\0" + stack
-        number = known.get(key)
-        if number is None:
-            number = known[key] = gathering.stack_number(comm, _frames(stack))
+        if key not in known:
+            known[key] = gathering.stack_number(comm, _frames(stack))
         tid = int(match["tid"])
         has_cpu &= match["cpu"] is not None
         gathering.now_of = shown(match["event"] or b"samples")
         gathering.add(
-            number,
+            known[key],
             comm,
             time=int(match["seconds"]) * 10**9 + int(match["part"].ljust(9, b"0")),
             cpu=int(match["cpu"] or 0),
@@ -115,14 +114,8 @@ def _without_comments(block: bytes) -> bytes:
 
 
 def _frames(stack: bytes) -> list[Frame]:
-    frames: list[Frame] = []
-    for line in stack.split(b"\n"):
-        parts = _parts(line.strip())
-        if parts is not None:
-            name, file = parts
-            frames.append((shown(name or b"[unknown]"), "[kernel]" if file in _KERNEL_FILES else shown(file)))
-    frames.reverse()
-    return frames
+    lines = [parts for line in reversed(stack.split(b"\n")) if (parts := _parts(line.strip())) is not None]
+    return [(shown(name or b"[unknown]"), "[kernel]" if file in _KERNEL_FILES else shown(file)) for name, file in lines]
 
 
 def _parts(line: bytes) -> tuple[bytes, bytes] | None:

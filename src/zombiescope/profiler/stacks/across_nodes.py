@@ -51,8 +51,7 @@ class Merged:
 
     def add(self, keys: Sequence[Key], boxes: Boxes, side: int) -> None:
         numbers = np.array([_hashed(key) for key in keys], np.uint64)
-        used = np.unique(boxes.key).tolist()
-        self.keys.update({int(numbers[each]): keys[each] for each in used})
+        self.keys.update({int(numbers[each]): keys[each] for each in np.unique(boxes.key).tolist()})
         path, depth = np.full(len(boxes.key), _ROOT), np.zeros(len(boxes.key), np.int64)
         key = numbers[boxes.key]
         for number, level in enumerate(boxes.levels[1:], 1):
@@ -90,8 +89,7 @@ class Merged:
         if compared:
             wide |= before >= max(1.0, narrowest * int(before[0]))
         wide[0] = True
-        number = np.cumsum(wide) - 1
-        above = np.where(np.arange(len(place)) == 0, -1, number[place])[wide]
+        above = np.where(np.arange(len(place)) == 0, -1, (np.cumsum(wide) - 1)[place])[wide]
         hashes = list(dict.fromkeys(paths.key[wide].tolist()))
         frame = {each: at for at, each in enumerate(hashes)}
         keys = np.array([frame[each] for each in paths.key[wide].tolist()], np.int64)
@@ -162,15 +160,14 @@ def of_nodes(captures: Iterable[Counted], least: float) -> OfNodes:
         samples[number] += each.samples
         known = np.array([keys.setdefault(key, len(keys)) for key in each.rows.keys], np.int64)
         parts.append((np.full(len(known), number), known, each.rows.total, each.rows.own))
-    order = sorted(nodes, key=lambda name: name)
+    order = sorted(nodes)
     place = np.empty(len(nodes), np.int64)
     place[[nodes[name] for name in order]] = np.arange(len(nodes))
     whole = np.array(samples, np.int64)
     columns = [np.concatenate([part[column] for part in parts]) for column in range(4)] if parts else [whole[:0]] * 4
     divided = np.maximum(whole, 1)[columns[0]]
     mean = np.bincount(columns[1], weights=columns[2] / divided, minlength=len(keys)) / max(1, len(nodes))
-    chosen = np.flatnonzero(mean >= least)
-    names = sorted((list(keys)[number], number) for number in chosen.tolist())
+    names = sorted((list(keys)[number], number) for number in np.flatnonzero(mean >= least).tolist())
     column_of = np.full(len(keys), -1, np.int64)
     column_of[[number for _, number in names]] = np.arange(len(names))
     inside = column_of[columns[1]] >= 0
@@ -220,8 +217,7 @@ def nesting(merged: Merged, chosen: Sequence[Key]) -> Nesting:
         for each in outer:
             pair = (numbers[each], mine)
             within[pair] = within.get(pair, 0.0) + rise
-    callers = {key: _callers(merged, parents, keys, box) for key, (_, box) in widest.items()}
-    return Nesting(within, change, callers)
+    return Nesting(within, change, {key: _callers(merged, parents, keys, box) for key, (_, box) in widest.items()})
 
 
 def _callers(merged: Merged, parents: Sequence[int], keys: Sequence[int], box: int) -> tuple[str, ...]:

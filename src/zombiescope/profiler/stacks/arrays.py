@@ -100,9 +100,8 @@ def grouping(numbers: I64, limit: int) -> I64:
 def ranges(starts: I64, lengths: I64) -> I64:
     """All of starts[0], starts[0]+1 … starts[0]+lengths[0]-1, starts[1] … one after the other."""
     ends = np.cumsum(lengths)
-    total = int(ends[-1]) if len(ends) else 0
     places: I64 = np.repeat(starts - (ends - lengths), lengths)
-    places += np.arange(total, dtype=np.int64)
+    places += np.arange(len(places), dtype=np.int64)
     return places
 
 

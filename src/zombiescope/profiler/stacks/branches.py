@@ -67,9 +67,14 @@ def checked(branches: Branches) -> Branches:
     """A stranger's rows lead nowhere outside them, or are refused."""
     count = len(branches.size)
     ends = np.arange(count, dtype=np.int64) + branches.size
-    if not count or int(branches.size[0]) != count or int(branches.size.min()) < 1 or int(ends.max()) > count:
-        raise BrokenCapture(DAMAGED)
-    if int(branches.function.min()) < 0 or int(branches.function.max()) >= len(branches.keys):
+    if (
+        not count
+        or int(branches.size[0]) != count
+        or int(branches.size.min()) < 1
+        or int(ends.max()) > count
+        or int(branches.function.min()) < 0
+        or int(branches.function.max()) >= len(branches.keys)
+    ):
         raise BrokenCapture(DAMAGED)
     return branches
 

@@ -86,8 +86,7 @@ class Shape:
 def shape_of(tree: CallTree) -> Shape:
     count = len(tree.frame)
     ends = tree.size.astype(np.int64) + np.arange(count, dtype=np.int64)
-    closed = np.cumsum(np.bincount(ends, minlength=count + 1)[:count])
-    depth = np.arange(count, dtype=np.int64) - closed
+    depth = np.arange(count, dtype=np.int64) - np.cumsum(np.bincount(ends, minlength=count + 1)[:count])
     deepest = int(depth.max()) if count else 0
     narrow = depth.astype(np.uint8 if deepest < 256 else np.uint16 if deepest < 65536 else np.int64)
     order = np.argsort(narrow, kind="stable").astype(np.int64)
@@ -126,16 +125,14 @@ def _counter(capture: Capture, selection: Selection) -> tuple[Count, int]:
 
 
 def flame_graph(capture: Capture, shape: Shape, selection: Selection, narrowest: float = NARROWEST) -> FlameGraph:
-    count, whole = _counter(capture, selection)
-    return _expand(capture.tree, shape, [(count, whole)], narrowest)
+    return _expand(capture.tree, shape, [_counter(capture, selection)], narrowest)
 
 
 def difference(
     capture: Capture, shape: Shape, before: Selection, after: Selection, narrowest: float = NARROWEST
 ) -> FlameGraph:
     """Both ranges over one tree; a box is shown when it is wide enough in either."""
-    counts = [_counter(capture, after), _counter(capture, before)]
-    return _expand(capture.tree, shape, counts, narrowest)
+    return _expand(capture.tree, shape, [_counter(capture, after), _counter(capture, before)], narrowest)
 
 
 def _expand(tree: CallTree, shape: Shape, counts: list[tuple[Count, int]], narrowest: float) -> FlameGraph:
@@ -146,21 +143,17 @@ def _expand(tree: CallTree, shape: Shape, counts: list[tuple[Count, int]], narro
     parts: list[tuple[I64, I64, list[I64]]] = [(nodes, parents, totals)]
     place = 1
     for level in shape.by_level[1:]:
-        ends = shape.ends[nodes]
         low = np.searchsorted(level, nodes + 1)
-        many = np.searchsorted(level, ends) - low
+        many = np.searchsorted(level, shape.ends[nodes]) - low
         children = level[ranges(low, many)]
         if not len(children):
             break
         below = [count(shape.ends[children]) - count(children) for count, _ in counts]
         wide = np.logical_or.reduce([total >= limit for total, limit in zip(below, least, strict=True)])
-        first = place - len(nodes)
-        parents = (first + np.repeat(np.arange(len(nodes)), many))[wide]
+        parents = np.repeat(np.arange(place - len(nodes), place), many)[wide]
         nodes, totals = children[wide], [total[wide] for total in below]
         parts.append((nodes, parents, totals))
         place += len(nodes)
-        if not len(nodes):
-            break
     return _gathered(tree, parts, counts)
 
 

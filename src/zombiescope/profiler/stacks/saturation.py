@@ -90,8 +90,7 @@ def rate_of(capture: Capture) -> float:
     """Samples a second of one core: as asked for, or as the busiest core shows."""
     if capture.about.rate_hz:
         return capture.about.rate_hz
-    counts = np.bincount(capture.cpu)
-    return float(counts.max()) / capture.seconds if capture.seconds > 0 else 0.0
+    return float(np.bincount(capture.cpu).max()) / capture.seconds if capture.seconds > 0 else 0.0
 
 
 def _windows(capture: Capture, cpu: int, window: float, count: int) -> tuple[I64, Shares]:
@@ -102,18 +101,20 @@ def _windows(capture: Capture, cpu: int, window: float, count: int) -> tuple[I64
 
 
 def _moments_of(cpu: int, busy: I64, seen: Shares, window: float) -> list[Moment]:
-    shares = busy / seen
-    quiet = float(np.clip(np.quantile(shares, _QUIET_QUANTILE), _QUIET_LEAST, _QUIET_MOST))
-    gain = np.log(_SATURATED / quiet)
-    loss = np.log((1 - _SATURATED) / (1 - quiet))
-    scores = busy * gain + (seen - busy) * loss
-    moments = []
-    for first, last in _joined(_stretches(scores), round(_JOIN_SECONDS / window), scores):
-        share = float(busy[first:last].sum() / seen[first:last].sum())
-        moment = Moment(cpu, first * window, last * window, share, quiet, float(scores[first:last].sum()))
-        if _stands_out(moment):
-            moments.append(moment)
-    return moments
+    quiet = float(np.clip(np.quantile(busy / seen, _QUIET_QUANTILE), _QUIET_LEAST, _QUIET_MOST))
+    scores = busy * np.log(_SATURATED / quiet) + (seen - busy) * np.log((1 - _SATURATED) / (1 - quiet))
+    moments = [
+        Moment(
+            cpu,
+            first * window,
+            last * window,
+            float(busy[first:last].sum() / seen[first:last].sum()),
+            quiet,
+            float(scores[first:last].sum()),
+        )
+        for first, last in _joined(_stretches(scores), round(_JOIN_SECONDS / window), scores)
+    ]
+    return [moment for moment in moments if _stands_out(moment)]
 
 
 def _stands_out(moment: Moment) -> bool:
@@ -158,12 +159,10 @@ def _joined(stretches: list[tuple[int, int]], apart: int, scores: Shares) -> lis
 def explain(capture: Capture, shape: Shape, moment: Moment) -> Explained:
     during = Selection(moment.begin, moment.end, cpus=(moment.cpu,), side="kernel")
     stack, share, comm = _dominating(capture, shape, during)
-    length = moment.end - moment.begin
-    before = Selection(max(0.0, moment.begin - max(length, 2.0)), moment.begin, cpus=(moment.cpu,), with_idle=True)
-    risen = _risen(
-        capture, difference(capture, shape, before, Selection(moment.begin, moment.end, (moment.cpu,), with_idle=True))
-    )
-    return Explained(moment, stack, share, comm, risen)
+    with_idle = during._replace(side="both", with_idle=True)
+    earlier = max(0.0, moment.begin - max(moment.end - moment.begin, 2.0))
+    before = with_idle._replace(begin=earlier, end=moment.begin)
+    return Explained(moment, stack, share, comm, _risen(capture, difference(capture, shape, before, with_idle)))
 
 
 def _dominating(capture: Capture, shape: Shape, during: Selection) -> tuple[tuple[str, ...], float, str]:
@@ -189,8 +188,7 @@ def _dominating(capture: Capture, shape: Shape, during: Selection) -> tuple[tupl
         share = children[widest]
         left = [(stack, count) for stack, count in left if len(stack) > len(path) and stack[len(path)] == widest]
         path.append(capture.frame_names[widest])
-    comm = capture.comms[int(np.argmax(np.bincount(capture.comm[rows])))]
-    return tuple(path), share / max(1, whole), comm
+    return tuple(path), share / max(1, whole), capture.comms[int(np.argmax(np.bincount(capture.comm[rows])))]
 
 
 def _risen(capture: Capture, graph: FlameGraph) -> tuple[Risen, ...]:

@@ -190,8 +190,7 @@ def _wanted(capture: Capture, shape: Shape, rows: np.ndarray[Any, Any], question
     if question.function:
         frames.append([matches(name, question.function) for name in capture.frame_names])
     if question.cause:
-        kernel = [is_kernel_file(file) for file in capture.frame_files]
-        names = zip(capture.frame_names, kernel, strict=True)
+        names = zip(capture.frame_names, map(is_kernel_file, capture.frame_files), strict=True)
         frames.append([inside and matches(cause_of(name) or "", question.cause) for name, inside in names])
     if frames:
         samples, numbers = frames_of_samples(capture, shape, rows)
@@ -266,8 +265,7 @@ class Stretch(NamedTuple):
 def usual_cores(looked_at: Sequence[Seen], others: int, without: int) -> float:
     """Of the middle capture. `others` were not looked at, because more of it is in those that were; `without` have none."""
     averages = sorted(seen.cores for seen in looked_at)
-    fewer = [averages[0]] * others if averages else []
-    return median([*averages, *fewer, *[0.0] * without] or [0.0])
+    return median([*averages, *averages[:1] * others, *[0.0] * without] or [0.0])
 
 
 def busiest(seen: Seen) -> Busiest:
@@ -312,8 +310,7 @@ def best_stretch(seen: Seen, usual: float, elsewhere: Busiest) -> Stretch:
         at = int(np.argmax(ratios if ratios.any() else found))  # where nothing stands out, where most of it was
         if ratios[at] > best:
             best, begin, end = float(ratios[at]), at, at + width
-    inside = (seen.second >= begin) & (seen.second < end)
-    cores = np.bincount(seen.core[inside])
+    cores = np.bincount(seen.core[(seen.second >= begin) & (seen.second < end)])
     core = int(np.argmax(cores)) if len(cores) and int(cores.max()) >= _MOSTLY * int(cores.sum()) else None
     peak = float(counts[begin:end].max()) / seen.rate_hz
     return Stretch(begin, end, float(np.sqrt(2 * max(best, 0.0))), peak, core)

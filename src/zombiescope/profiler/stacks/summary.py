@@ -76,12 +76,11 @@ class Summary(NamedTuple):
 
 def sum_up(capture: Capture, shape: Shape, cause_of: CauseOf) -> Summary:
     rate, seconds = rate_of(capture), capture.seconds
-    cpus = int(np.count_nonzero(np.bincount(capture.cpu))) if len(capture) else 0
     rows = row_numbers(capture, Selection())
     kernel = int(in_kernel(capture.mode[rows]).sum())
     scale = 1.0 / (rate * max(seconds, 1.0)) if rate else 0.0
     weights = len(rows) if capture.weight is None else float(capture.weight[rows].sum())
-    summary = Summary(seconds, len(capture), rate, cpus, weights * scale, kernel * scale, {}, ())
+    summary = Summary(seconds, len(capture), rate, capture.core_count, weights * scale, kernel * scale, {}, ())
     if not rate or not len(rows) or not capture.about.has_time:
         return summary
     thin = -(-len(rows) // _MOST_SAMPLES)
@@ -119,8 +118,7 @@ def frames_of_samples(capture: Capture, shape: Shape, rows: I64) -> tuple[I64, I
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     owner, frame = _distinct(np.concatenate(owners), np.concatenate(found), len(capture.frame_names))
     begins = np.searchsorted(owner, np.arange(len(nodes)))
-    lengths = np.searchsorted(owner, np.arange(len(nodes)), side="right") - begins
-    many = lengths[inverse]
+    many = (np.searchsorted(owner, np.arange(len(nodes)), side="right") - begins)[inverse]
     return np.repeat(np.arange(len(rows)), many), frame[ranges(begins[inverse], many)]
 
 
@@ -173,10 +171,8 @@ class _Counting(NamedTuple):
         files = capture.frame_files
         ends = capture.tree.frame[capture.node[chosen]].astype(np.int64)
         own = np.bincount(ends[ends < len(files)], minlength=len(files)) * (self.unit / self.length)
-        named = np.array([bool(file) for file in files] or [False], bool)
-        kept = named[frames]
-        numbers = tuple(map(str, range(len(files))))
-        found = self.of_pairs(samples[kept], frames[kept], numbers)
+        kept = np.array([bool(file) for file in files] or [False], bool)[frames]
+        found = self.of_pairs(samples[kept], frames[kept], tuple(map(str, range(len(files)))))
         return [
             Taken(
                 capture.frame_names[number := int(one.name)],
@@ -194,15 +190,13 @@ class _Counting(NamedTuple):
         """Time in the kernel, by core."""
         mine = np.flatnonzero(in_kernel(capture.mode[chosen]) & (capture.cpu[chosen] != _NO_CORE))
         cpus = capture.cpu[chosen][mine].astype(np.int64)
-        names = tuple(map(str, range(int(cpus.max(initial=0)) + 1)))
-        return self.of_pairs(mine, cpus, names)
+        return self.of_pairs(mine, cpus, tuple(map(str, range(int(cpus.max(initial=0)) + 1))))
 
 
 def _happened(capture: Capture, found: Explained, cause_of: CauseOf) -> Happened:
     moment = found.moment
     rows = row_numbers(capture, Selection(moment.begin, moment.end, cpus=(moment.cpu,), side="kernel"))
-    numbers = capture.cgroup[rows]
-    cgroup = capture.cgroups[int(np.argmax(np.bincount(numbers)))] if len(numbers) else ""
+    cgroup = capture.cgroups[int(np.argmax(np.bincount(capture.cgroup[rows])))] if len(rows) else ""
     causes = [cause for name in reversed(found.stack) if (cause := cause_of(name))]
     return Happened(found, tuple(dict.fromkeys(causes)), cgroup)
 
@@ -253,8 +247,7 @@ class Usuals:
             if 2 * len(seen) >= self.captures:  # of one that most captures lack, none is usual
                 every = [*seen, *[0.0] * (self.captures - len(seen))]
                 middle = median(every)
-                spread = _WIDEST * median(abs(value - middle) for value in every)
-                self._found[key] = Usual(middle, spread)
+                self._found[key] = Usual(middle, _WIDEST * median(abs(value - middle) for value in every))
 
     def of(self, kind: str, name: str) -> Usual:
         return self._found.get((kind, name), _NONE)
