@@ -118,8 +118,7 @@ def refused(opened: Opened) -> Iterator[None]:
 
 Query = Mapping[str, str]
 USUAL_SIDE = "usual"
-_ROWS = 50
-_MOST_TEXT = 200
+_ROWS, _MOST_TEXT = 50, 200
 
 
 class ProfileApi:

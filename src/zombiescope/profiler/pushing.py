@@ -28,8 +28,7 @@ from zombiescope.profiler.formats.sending import (
 from zombiescope.profiler.stacks.capture import Capture, Selection, row_numbers
 
 TRIES = 4
-_MOST_ANSWER_BYTES = 1 << 20
-_MOST_WHY = 200
+_MOST_ANSWER_BYTES, _MOST_WHY = 1 << 20, 200
 _SHORTEST_SECONDS = 0.5
 _TOO_LARGE = 413
 _NO_CLOCK = "it does not say when it was taken"

@@ -21,9 +21,7 @@ SUMMARY = b".summary"
 _JOURNAL, _MOMENTS, _PUSHED = b".recorder", b".moments", b".pushed"
 BOOKS = (_JOURNAL, _MOMENTS, _PUSHED)
 """Each stays small by itself, and counts."""
-_MOST_JOURNAL_BYTES = 256 << 10
-_MOST_TEXT = 300
-_MOST_WAITING = 1000
+_MOST_JOURNAL_BYTES, _MOST_TEXT, _MOST_WAITING = 256 << 10, 300, 1000
 
 
 def summary_path(capture: bytes) -> bytes:

@@ -159,8 +159,7 @@ GROWING = b".recording"
 _TAKEN = (b".zscap", b".perf")
 _CLAIMED: dict[bytes, int] = {}
 """Locked until they are stored, by this process alone: another recorder in the same folder leaves them, unless we die."""
-_LOOK_SECONDS = 0.5
-_BEGIN_SECONDS = 60.0
+_LOOK_SECONDS, _BEGIN_SECONDS = 0.5, 60.0
 _REFUSED = "cannot sample the processors"
 _ASKED = "asked for with --with"
 _HINT = "run as root or with CAP_PERFMON; see kernel.perf_event_paranoid"
@@ -191,8 +190,8 @@ def open_source(wanted: str, rate_hz: int) -> Source:
         why = _ASKED if wanted == PERF else "it is installed and can sample here; --with own asks for our own sampler"
         return PerfSource(rate_hz, able.options, why)
     if wanted == PERF:
-        missing = "leave out --with perf" if not is_installed() else _HINT
-        raise ObservationError(f"{_REFUSED} (perf)", able.complaint, missing)
+        hint = _HINT if is_installed() else "leave out --with perf"
+        raise ObservationError(f"{_REFUSED} (perf)", able.complaint, hint)
     return _open_own(rate_hz, able.complaint if not is_installed() else f"perf is installed, but: {able.complaint}")
 
 
@@ -265,8 +264,7 @@ class PerfSource:
         complaint = perf.end()
         if not complaint:
             return path
-        is_full = os.statvfs(folder).f_bavail == 0  # perf says nothing of it when it is quiet
-        if is_full:
+        if os.statvfs(folder).f_bavail == 0:  # perf says nothing of it when it is quiet
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         if self.most_bytes and size_of(path) >= self.most_bytes:
             complaint = f"its segment has {size_of(path):,} bytes, all that the ring has for one"

@@ -7,7 +7,6 @@ way in.
 
 from __future__ import annotations
 
-import struct
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from zombiescope.errors import KEPT_BY_NEWER, UnknownFormatError
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import quiet
 from zombiescope.profiler.formats.capture_heading import (
+    DAMAGE,
     PROBED_BYTES,
     TEXTS,
     Ascending,
@@ -38,9 +38,6 @@ from zombiescope.profiler.stacks.capture import About, BrokenCapture, Capture, C
 
 _MOST_ROWS, _MOST_TEXT_BYTES = 1 << 28, 256 << 20
 _MOST_GAPS, _MOST_RATE_HZ = 1000, 1e9
-_DAMAGE = (
-    KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RecursionError, zlib.error, struct.error
-)  # fmt: skip
 _WIDTHS = ("u1", "u2", "u4", "u8")
 
 
@@ -122,7 +119,7 @@ def _damage_told() -> Iterator[None]:
         yield
     except UnknownFormatError as error:
         raise BrokenCapture(quiet(str(error)), KEPT_BY_NEWER) from error
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise BrokenCapture(f"the stored capture is damaged ({quiet(str(error)[:200])})", "import it again") from error
 
 

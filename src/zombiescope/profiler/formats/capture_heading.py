@@ -103,8 +103,10 @@ def span_of_file(file: IO[bytes]) -> Span:
     return read_span(lead + file.read(min(length, MOST_HEADING_BYTES)))
 
 
-DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, struct.error)
-"""What reading a heading of a stranger's file may raise."""
+DAMAGE = (
+    OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError, struct.error, zlib.error
+)  # fmt: skip
+"""What reading a stranger's capture may raise."""
 
 
 _MOST_TEXT_BYTES = 64 << 20

@@ -18,10 +18,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "zombiescope.capture-summary/1"
 MOST_BYTES = 1 << 20
-_MOST_PLAIN_BYTES = 8 << 20
-_MOST_REASONS = 50
-_MOST_FIGURE = 1e15
-_MOST_TEXT = 300
+_MOST_PLAIN_BYTES, _MOST_REASONS, _MOST_FIGURE, _MOST_TEXT = 8 << 20, 50, 1e15, 300
 Json = dict[str, Any]
 
 

@@ -16,8 +16,7 @@ from zombiescope.profiler.stacks.about import BrokenCapture, Clock
 IP, TID, TIME, ADDR, READ, CALLCHAIN, ID, CPU = (1 << bit for bit in range(8))
 PERIOD, STREAM_ID, RAW, BRANCH_STACK, REGS_USER, STACK_USER = (1 << bit for bit in range(8, 14))
 WEIGHT, DATA_SRC, IDENTIFIER, TRANSACTION, REGS_INTR, PHYS_ADDR = (1 << bit for bit in range(14, 20))
-CGROUP = 1 << 21
-WEIGHT_STRUCT = 1 << 24
+CGROUP, WEIGHT_STRUCT = 1 << 21, 1 << 24
 
 _BEFORE_CHAIN = (IDENTIFIER, IP, TID, TIME, ADDR, ID, STREAM_ID, CPU, PERIOD)
 _TRAILER = (TID, TIME, ID, STREAM_ID, CPU, IDENTIFIER)

@@ -5,17 +5,15 @@ from __future__ import annotations
 
 import bisect
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from zombiescope.facts.gap import Gap
 from zombiescope.profiler.perf.frames import ALL_ZERO, KERNEL, NO_FUNCTION, OF_RECORDS, UNKNOWN, name_in
+from zombiescope.profiler.perf.samples import Samples
 from zombiescope.profiler.perf.side_records import KernelSymbol
 from zombiescope.profiler.stacks.arrays import I64, U8, U64, find_within
-
-if TYPE_CHECKING:
-    from zombiescope.profiler.perf.samples import Samples
 
 _FAR = 1 << 16
 _BLOCK = 4096
@@ -97,8 +95,7 @@ def _hexadecimal(raw: U8, starts: I64) -> U64:
 FIRST_OWN_ADDRESS = 0xA3B1_95D7 << 32
 """Not canonical on any processor: between the addresses of processes and those of the kernel. Nor a likely number on a stack:
 chains of code without frame pointers hold words that are no addresses, and small ones with the highest bit are many."""
-_ROOM = 1 << 32
-_EVER = (1 << 64) - 1
+_ROOM, _EVER = 1 << 32, (1 << 64) - 1
 _MOST_SPELLS, _MOST_PAIRS = 1 << 18, 1 << 21
 _PIECE = 1 << 17
 

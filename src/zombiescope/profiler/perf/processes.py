@@ -12,8 +12,7 @@ from zombiescope.profiler.perf.side_records import Change, Forked, Mapped, Renam
 from zombiescope.profiler.stacks.arrays import I64, U64, grouping
 
 NOWHERE = -1
-_MOST_SPACES = 200_000
-_MOST_MAPS = 65_536
+_MOST_SPACES, _MOST_MAPS = 200_000, 65_536
 
 
 @dataclass(slots=True)

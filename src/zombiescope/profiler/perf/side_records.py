@@ -17,12 +17,8 @@ from zombiescope.profiler.stacks.about import About
 
 _MMAP, _LOST, _COMM, _THROTTLE, _FORK, _MMAP2, _LOST_SAMPLES, _KSYMBOL, _CGROUP = 1, 2, 3, 5, 7, 10, 13, 17, 19
 _COMM_EXEC, _MMAP_BUILD_ID = 1 << 13, 1 << 14
-_MOST_ID_BYTES = 20
-_LEAST_LONG_ID_BYTES = 16
-_ID_END = 56
-_MOST_MINORS = 1 << 20
-_KERNEL_MODE = 1
-_KSYMBOL_GONE = 1
+_LEAST_LONG_ID_BYTES, _MOST_ID_BYTES, _ID_END, _MOST_MINORS = 16, 20, 56, 1 << 20
+_KERNEL_MODE = _KSYMBOL_GONE = 1
 
 
 class Renamed(NamedTuple):

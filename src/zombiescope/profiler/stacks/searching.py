@@ -215,8 +215,7 @@ _WIDTHS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60)
 """Seconds."""
 _LEAST_SAMPLES = 0.5
 """That the usual capture is taken to have of it: none was seen where others saw few is no proof that there never is one."""
-_MOSTLY = 0.8
-_UPPER = 0.75
+_MOSTLY, _UPPER = 0.8, 0.75
 _MOST_PROCESSES = 24
 """Told apart, those with most samples."""
 

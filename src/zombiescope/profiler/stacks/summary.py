@@ -31,8 +31,7 @@ CauseOf = Callable[[str], str | None]
 KINDS = ("function", "cause", "process", "cgroup", "core")
 _MOST_SAMPLES = 60_000
 _MOST_ENTRIES = {"function": 400, "cause": 40, "process": 60, "cgroup": 60, "core": 1024}
-_MOST_MOMENTS = 20
-_LEAST_PEAK = 0.05
+_MOST_MOMENTS, _LEAST_PEAK = 20, 0.05
 _NO_CORE = 0xFFFF
 
 
@@ -203,10 +202,7 @@ def _happened(capture: Capture, found: Explained, cause_of: CauseOf) -> Happened
 
 Peaks = Mapping[str, Mapping[str, float]]
 """Kind, name: cores in its busiest second."""
-_MOST_CHANGED = 12
-_LEAST_RISE = 0.15
-_LEAST_SCORE = 3.0
-_LEAST_CAPTURES = 3
+_MOST_CHANGED, _LEAST_RISE, _LEAST_SCORE, _LEAST_CAPTURES = 12, 0.15, 3.0, 3
 _WIDEST = 1.4826
 """A median distance as a standard deviation."""
 
