@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from zombiescope.profiler.files.symbol_files import SymbolFiles
 from zombiescope.profiler.perf.elf_symbols import GoTable, _table, open_elf, read_go_table, read_symbols
-from zombiescope.profiler.perf.plain_names import go_name
+from zombiescope.profiler.perf.frames import go_name
 
 NAMES = (b"main.main", b"gopkg.in/yaml%2ev2.(*Decoder).Decode", b"runtime.goexit")
 TEXT = 0x401000

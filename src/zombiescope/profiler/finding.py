@@ -138,17 +138,17 @@ def _number(value: Any) -> float:
 
 
 def _moments(document: Json) -> list[dict[str, Any]]:
-    found = []
     rows = document.get("moments")
-    for each in rows if isinstance(rows, list) else ():
-        if isinstance(each, dict) and isinstance(each.get("core"), int):
-            figures = {
-                name: _number(each.get(name)) for name in ("begin_seconds", "end_seconds", "score", "kernel_share")
-            }
-            texts = {name: quiet(str(each.get(name, ""))) for name in ("comm", "cgroup")}
-            lists = {name: _texts(each.get(name)) for name in ("stack", "causes")}
-            found.append({"core": each["core"], **figures, **texts, **lists})
-    return found
+    return [
+        {
+            "core": each["core"],
+            **{name: _number(each.get(name)) for name in ("begin_seconds", "end_seconds", "score", "kernel_share")},
+            **{name: quiet(str(each.get(name, ""))) for name in ("comm", "cgroup")},
+            **{name: _texts(each.get(name)) for name in ("stack", "causes")},
+        }
+        for each in (rows if isinstance(rows, list) else ())
+        if isinstance(each, dict) and isinstance(each.get("core"), int)
+    ]
 
 
 def _texts(value: Any) -> list[str]:

@@ -165,8 +165,7 @@ def _labels(capture: Capture, given: dict[str, str | None]) -> tuple[str, str, s
     return node, given["zone"] or zone, given["image"] or image, kernel
 
 
-_EVERY = "all nodes"
-_OTHERS = "all other nodes"
+_EVERY, _OTHERS = "all nodes", "all other nodes"
 
 
 def _options(*, compared: bool) -> Decorated:
@@ -275,9 +274,8 @@ def top(*, by: str, most: int, as_json: bool, **given: Any) -> Answer:
     from zombiescope.profiler.archive.asking import ask_top  # noqa: PLC0415
 
     found = ask_top(question, engine)
-    archive = shown_text(given["archive"])
     if as_json:
-        return JsonAnswer(render_fleet_top(archive, found, by, most, median_range))
+        return JsonAnswer(render_fleet_top(shown_text(given["archive"]), found, by, most, median_range))
     parts = render_top_text(found, _nodes(given, "where", _EVERY), by, most, median_range)
     return TextAnswer([*parts, _next("to see who calls it", "flame", given)])
 

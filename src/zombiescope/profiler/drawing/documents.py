@@ -62,10 +62,6 @@ def render_capture(name: str, capture: Capture, stored: str) -> Json:
 
 
 def render_heat_map(found: HeatMap, name: str, capture: Capture) -> Json:
-    cores = [
-        {"core": cpu, "coverage": found.coverage[index], "counts": found.counts[index].tolist()}
-        for index, cpu in enumerate(found.cpus)
-    ]
     return _document(
         "heatmap/1",
         name,
@@ -75,7 +71,10 @@ def render_heat_map(found: HeatMap, name: str, capture: Capture) -> Json:
             "column_seconds": found.column_seconds,
             "rows": found.rows,
             "expected_per_cell": found.expected,
-            "cores": cores,
+            "cores": [
+                {"core": cpu, "coverage": found.coverage[index], "counts": found.counts[index].tolist()}
+                for index, cpu in enumerate(found.cpus)
+            ],
         },
     )
 

@@ -38,8 +38,7 @@ def boxes(graph: FlameGraph, frames: Sequence[Key]) -> list[Box]:
     waiting = [(0, 0.0, 1.0)] if totals else []
     while waiting:
         entry, left, width = waiting.pop()
-        number = numbers[entry]
-        key = frames[number] if number < len(frames) else ALL
+        key = frames[numbers[entry]] if numbers[entry] < len(frames) else ALL
         placed.append(Box(depths[entry], left, width, key, totals[entry], owns[entry], befores[entry]))
         inner = sorted(children[entry], key=lambda child: (-shares[child], child))
         scale = width / max(shares[entry], sum(shares[child] for child in inner)) if inner else 0.0
@@ -62,9 +61,8 @@ BETWEEN_NODES: Sides = ("there", "here")
 
 def render_flame_graph_svg(graph: FlameGraph, frames: Sequence[Key], title: str, sides: Sides = _IN_TIME) -> str:
     placed = boxes(graph, frames)
-    deepest = max((box.depth for box in placed), default=0)
     head, top = _head(graph, title, sides)
-    height = top + (deepest + 1) * _ROW + 12
+    height = top + (max((box.depth for box in placed), default=0) + 1) * _ROW + 12
     size = f'viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}"'
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="monospace" font-size="11" role="img">',

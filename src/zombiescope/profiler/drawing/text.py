@@ -57,8 +57,10 @@ def render_heat_map_text(
     ends = f"{found.column_seconds:g} s", "0 s"
     for strip in strips:
         seen = "" if strip.coverage is None else f"; {100 * strip.coverage:.0f}% of the expected samples were taken"
-        name = Text(f"{strip.name}: {counted(int(strip.counts.sum()), 'sample')}{seen}")
-        parts += [name, *_shaded(strip.levels, ends)]
+        parts += [
+            Text(f"{strip.name}: {counted(int(strip.counts.sum()), 'sample')}{seen}"),
+            *_shaded(strip.levels, ends),
+        ]
     return [
         *parts,
         Text(_scale(found), style="dim"),
@@ -74,10 +76,10 @@ def _shaded(levels: I64, ends: tuple[str, str]) -> list[Text]:
     rows = levels.T[::-1].tolist()
     for number, row in enumerate(rows):
         end = ends[0] if number == 0 else ends[1] if number == len(rows) - 1 else ""
-        line = Text(f"{end:>{_MARGIN - 1}} ")
-        for level in row:
-            line.append(_SHADES[-(-level * (len(_SHADES) - 1) // LEVELS)], style=css(HEAT[level]) if level else "")
-        lines.append(line)
+        shades = (
+            (_SHADES[-(-level * (len(_SHADES) - 1) // LEVELS)], css(HEAT[level]) if level else "") for level in row
+        )
+        lines.append(Text.assemble(f"{end:>{_MARGIN - 1}} ", *shades))
     return lines
 
 

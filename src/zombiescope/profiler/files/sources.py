@@ -124,8 +124,7 @@ class PerfRecord:
             self._process.kill()
             status = self._process.wait()
         with self._complaints as complaints:
-            complaints.seek(0)
-            first = _first_sentence(complaints.read(_MOST_COMPLAINT))
+            first = _first_sentence(os.pread(complaints.fileno(), _MOST_COMPLAINT, 0))
         ended = f"it ended with {status}" if status > 0 else f"signal {-status} ended it"
         return (first or ended) if status else ""
 

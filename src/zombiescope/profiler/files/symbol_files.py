@@ -20,8 +20,7 @@ from zombiescope.facts.names import shown, unshown
 from zombiescope.host.bounds import allow
 from zombiescope.host.safe_open import open_regular, why_foreign
 from zombiescope.profiler.perf.elf_symbols import BrokenElf, Elf, ElfSymbols, open_elf, read_symbols
-from zombiescope.profiler.perf.frames import VDSO, text_began
-from zombiescope.profiler.perf.plain_names import plain_name
+from zombiescope.profiler.perf.frames import VDSO, plain_name, text_began
 
 if TYPE_CHECKING:
     from zombiescope.profiler.perf.kernel_code import KernelSymbols
@@ -109,8 +108,7 @@ class SymbolFiles:
             except FileNotFoundError:
                 continue
             except OSError as error:
-                why = reason_of(error)
-                refused = refused or Gap("frames[].name", f"{shown(place)} is not used: {why}", _MAP_HINT)
+                refused = refused or Gap("frames[].name", f"{shown(place)} is not used: {reason_of(error)}", _MAP_HINT)
         return refused
 
     def _read_own_map(self, path: bytes, writers: set[int]) -> JitMap:

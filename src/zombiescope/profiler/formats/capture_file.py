@@ -82,7 +82,7 @@ def _pack(name: str, values: Numbers, *, ascends: bool) -> Packed:
     if ascends:
         ends = Ascending(int(values[0]), int(values[-1])) if len(values) else Ascending(0, 0)
         values = np.diff(values, prepend=values[:1])
-    largest = int(values.max()) if len(values) else 0
+    largest = int(values.max(initial=0))
     narrow = values.astype(next(width for width in _WIDTHS if largest <= np.iinfo(width).max))
     planes = np.ascontiguousarray(narrow.view(np.uint8).reshape(-1, narrow.dtype.itemsize).T)
     return column(name, len(values), [Plane(plane.data, _counts(plane)) for plane in planes], ends)

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from zombiescope.profiler.perf.frames import Frames
-from zombiescope.profiler.perf.plain_names import plain_name
+from zombiescope.profiler.perf.frames import Frames, plain_name
 from zombiescope.profiler.stacks.arrays import I64, U64, dense_ids
 from zombiescope.profiler.stacks.call_tree import build_tree
 from zombiescope.profiler.stacks.capture import (

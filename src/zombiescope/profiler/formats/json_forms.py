@@ -39,8 +39,9 @@ def read_speedscope(content: bytes, source: str, *, demangle: bool = True) -> Ca
         for profile in document["profiles"]:
             _read_profile(gathering, profile, frames, sample_ns)
     except (KeyError, TypeError, ValueError, IndexError, RecursionError, OverflowError) as error:
-        why = f"it is JSON but no speedscope profile ({type(error).__name__}: {error})"
-        raise BrokenCapture(why, "is it the right file?") from error
+        raise BrokenCapture(
+            f"it is JSON but no speedscope profile ({type(error).__name__}: {error})", "is it the right file?"
+        ) from error
     timed = all(profile["unit"] in _NS for profile in document["profiles"])
     gaps = [] if timed else [Gap("samples[].time", "its unit is not a time")]
     if any(profile["type"] == "evented" and profile["unit"] in _NS for profile in document["profiles"]):
@@ -62,14 +63,14 @@ def _sample_ns(document: dict[str, Any]) -> float:
     if document.get("exporter") == _OWN:
         return math.inf
     sampled = [np.array(each["weights"], float) * _NS[each["unit"]] for each in _timed(document, "sampled")]
-    lasting = np.concatenate(sampled) if sampled else np.zeros(0)
+    lasting = np.concatenate([np.zeros(0), *sampled])
     if (lasting > 0).any():
         return float(np.median(lasting[lasting > 0]))
     evented = [
         np.diff([float(event["at"]) for event in each["events"]]) * _NS[each["unit"]]
         for each in _timed(document, "evented")
     ]
-    lasting = np.concatenate(evented) if evented else np.zeros(0)
+    lasting = np.concatenate([np.zeros(0), *evented])
     lasting = lasting[lasting > 0]
     return max(float(lasting.min()), float(lasting.sum()) / _MOST_TICKS) if len(lasting) else 1.0
 

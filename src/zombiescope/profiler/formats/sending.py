@@ -102,9 +102,7 @@ def write_otlp(capture: Capture, selection: Selection, sender: Sender | None = N
     for which, end in zip(keys.tolist(), np.cumsum(sizes).tolist(), strict=True):
         number, core = divmod(which, max(1, len(cores)))
         # Sample: stack_index 1, attribute_indices 2, values 4, timestamps_unix_nano 5.
-        content = number_field(1, number + 1)
-        if len(cores):
-            content += packed_field(2, [core + 1])
+        content = number_field(1, number + 1) + (packed_field(2, [core + 1]) if len(cores) else b"")
         if times is None or capture.weight is not None:
             content += packed_field(4, [sum(weights[begin:end])] if times is None else weights[begin:end])
         if times is not None:

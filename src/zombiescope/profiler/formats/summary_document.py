@@ -84,13 +84,12 @@ def reasons_in(document: Mapping[str, Any] | None) -> tuple[Reason, ...]:
 
 def read_reasons(rows: Iterable[Any]) -> tuple[Reason, ...]:
     """Those that make sense."""
-    found = []
-    for each in rows:
-        at = figure(each.get("at")) if isinstance(each, dict) else None
-        if at is not None:
-            kind, words = (quiet(str(each.get(name, "")))[:_MOST_TEXT] for name in ("kind", "words"))
-            found.append(Reason(kind, at, words))
-    return tuple(found)
+    timed = ((each, figure(each.get("at"))) for each in rows if isinstance(each, dict))
+    return tuple(Reason(words_of(each, "kind"), at, words_of(each, "words")) for each, at in timed if at is not None)
+
+
+def words_of(row: Json, name: str) -> str:
+    return quiet(str(row.get(name, "")))[:_MOST_TEXT]
 
 
 def with_reasons(raw: bytes, reasons: Sequence[Reason]) -> bytes | None:

@@ -210,9 +210,9 @@ class NameReader:
         return self.bounded(lambda: self._name(told))
 
     def _name(self, told: Told) -> Node:
-        if self.look() == "N":
+        if self.took("N"):
             return self._nested(told)
-        if self.look() == "Z":
+        if self.took("Z"):
             return self._local(told)
         if self.look() == "S" and self.look(1) != "t":
             found = self.substitution()
@@ -233,7 +233,6 @@ class NameReader:
         return Node("template", "", (name, arguments))
 
     def _nested(self, told: Told) -> Node:
-        self.want("N")
         told.qualifiers = self.qualifiers() + (" &&" if self.took("O") else " &" if self.took("R") else "")
         found: Node | None = None
         while not self.took("E"):
@@ -264,7 +263,6 @@ class NameReader:
         return (last if found is None else Node("qualified", "", (found, last))), True
 
     def _local(self, told: Told) -> Node:
-        self.want("Z")
         outer = self.encoding()
         self.want("E")
         if self.took("s"):
@@ -286,16 +284,14 @@ class NameReader:
 
     def _unqualified(self, told: Told, outer: Node) -> Node:
         self.took("L")
-        first, pair = self.look(), self.pair()
+        first = self.look()
         if first.isdigit():
             node = self.source_name()
-        elif pair == "Ut":
-            self.at += 2
+        elif self.took("Ut"):
             node = Node("name", f"{{unnamed type#{self._counted()}}}")
-        elif pair == "Ul":
+        elif self.took("Ul"):
             node = self._lambda()
-        elif pair == "DC":
-            self.at += 2
+        elif self.took("DC"):
             node = Node("binding", "", self.until_end(self.source_name))
         elif first in ("C", "D") and outer is not NOTHING:
             node = self._structor(told, outer)
@@ -314,7 +310,6 @@ class NameReader:
         return number + 2
 
     def _lambda(self) -> Node:
-        self.want("Ul")
         takes = []
         while not self.took("E"):
             takes.append(self.type())

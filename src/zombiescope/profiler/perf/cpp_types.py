@@ -62,12 +62,10 @@ class TypeReader(NameReader):
             return Node("pointer" if first in "PRO" else "suffixed", _POINTERS[first], (self.type(),))
         if first in ("F", "A", "M"):
             return {"F": self._function, "A": self._array, "M": self._member}[first]()
-        if first == "U":
-            self.at += 1
+        if self.took("U"):
             called = self._perhaps_template(self.source_name())
             return Node("vendor", "", (self.type(), called))
-        if first == "u":
-            self.at += 1
+        if self.took("u"):
             return self.source_name()
         if first == "T" and self.pair() not in _ELABORATED:
             found = self.parameter()
@@ -94,16 +92,13 @@ class TypeReader(NameReader):
             return Node("name", _BUILTIN_D[second])
         if second in ("t", "T"):
             return self.decltype()
-        if second == "p":
-            self.at += 2
+        if self.took("Dp"):
             return Node("expansion", "", (self.type(),))
-        if second == "v":
-            self.at += 2
+        if self.took("Dv"):
             count = self.expression() if self.took("_") else self._dimension()
             self.want("_")
             return Node("vector", "", (self.type(), count))
-        if second == "F":
-            self.at += 2
+        if self.took("DF"):
             bits = self.number()
             self.took("x")
             self.took("_")
@@ -171,16 +166,13 @@ class TypeReader(NameReader):
         return Node("list", "", found)
 
     def _argument(self) -> Node:
-        first = self.look()
-        if first == "X":
-            self.at += 1
+        if self.took("X"):
             found = self.expression()
             self.want("E")
             return found
-        if first == "L":
+        if self.look() == "L":
             return self.literal()
-        if first in ("J", "I"):
-            self.at += 1
+        if self.took("J") or self.took("I"):
             return Node("pack", "", self.until_end(self._argument))
         return self.type()
 

@@ -166,16 +166,16 @@ def _open_file(buffer: memoryview) -> PerfFile:
     if data_bytes == 0 and data_at < len(buffer):
         # The recorder was killed before it wrote the length: everything after the header is records.
         data_bytes = len(buffer) - data_at
-    data_to = min(data_at + data_bytes, len(buffer))
     if data_at > len(buffer):
         raise BrokenCapture(
             f"records are said to begin at byte {data_at} of {len(buffer)}", "the file was cut: copy it again"
         )
     features = dict(_features(buffer, data_at + data_bytes))
     events = _with_names(_attrs(buffer, attr_bytes, attrs_at, attrs_bytes), features)
-    opened = PerfFile(buffer, data_at, data_to, Events.of(events), is_pipe=False, build_ids={})
-    ends = max(data_at + data_bytes, _described_to(buffer, data_at + data_bytes))
-    return _described(opened, features)._replace(short_by=max(0, ends - len(buffer)))
+    ends = data_at + data_bytes
+    opened = PerfFile(buffer, data_at, min(ends, len(buffer)), Events.of(events), is_pipe=False, build_ids={})
+    short_by = max(ends, _described_to(buffer, ends)) - len(buffer)
+    return _described(opened, features)._replace(short_by=max(0, short_by))
 
 
 def _attrs(buffer: memoryview, attr_bytes: int, at: int, length: int) -> list[Event]:
@@ -229,8 +229,7 @@ def _described(opened: PerfFile, features: dict[int, memoryview]) -> PerfFile:
 def _string(section: memoryview) -> str | None:
     if len(section) < 4:
         return None
-    length = struct.unpack_from("<I", section)[0]
-    return shown(bytes(section[4 : 4 + min(length, 4096)]).split(b"\0")[0])
+    return shown(bytes(section[4 : 4 + min(struct.unpack_from("<I", section)[0], 4096)]).split(b"\0")[0])
 
 
 def _build_ids(section: memoryview) -> Iterator[tuple[str, str]]:

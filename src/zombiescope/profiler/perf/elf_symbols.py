@@ -103,7 +103,7 @@ def open_elf(raw: bytes | memoryview) -> Elf:
 def _open(buffer: memoryview) -> Elf:
     programs_at, sections_at = struct.unpack_from("<QQ", buffer, 32)
     program_bytes, programs, section_bytes, sections, names_in = struct.unpack_from("<HHHHH", buffer, 54)
-    segments = [struct.unpack_from("<IIQQQQ", buffer, programs_at + row * program_bytes) for row in range(programs)]
+    segments = (struct.unpack_from("<IIQQQQ", buffer, programs_at + row * program_bytes) for row in range(programs))
     headers = [
         struct.unpack_from("<IIQQQQI", buffer, sections_at + row * section_bytes)
         for row in range(min(sections, MOST_SECTIONS))

@@ -90,8 +90,7 @@ def _unpack(data: memoryview, decompress: Callable[[bytes], bytes]) -> tuple[byt
             if size_unpacked > limit:
                 return _joined(plain, unpacked, f"it unpacks to more than {limit:,} bytes")
         at += size
-    cut = f"at byte {at:,} of the records: one that is cut off" if at < len(data) else ""
-    return _joined(plain, unpacked, cut)
+    return _joined(plain, unpacked, f"at byte {at:,} of the records: one that is cut off" if at < len(data) else "")
 
 
 def _payload(data: memoryview, kind: int, at: int, size: int) -> tuple[int, int]:
@@ -170,12 +169,12 @@ def _assemble(
         owners[chosen],
         callers=tools.name_callers,
     )
-    named = symbolise(stacks.addresses, stacks.owners, spaces, kernel, tools.sources, table)
-    tree, leaves = tools.engine.tree(stacks, named.frames, comm_frames[comm_of[chosen]])
+    frames, unnamed = symbolise(stacks.addresses, stacks.owners, spaces, kernel, tools.sources, table)
+    tree, leaves = tools.engine.tree(stacks, frames, comm_frames[comm_of[chosen]])
     node = leaves[stack_of].astype(np.uint32)
     cgroup_ids, cgroups = _cgroups(samples.cgroup, side)
     return Capture(
-        about_it(about, opened, side, (*kernel_gaps, *file_gaps(named.unnamed_files))),
+        about_it(about, opened, side, (*kernel_gaps, *file_gaps(unnamed))),
         samples.time,
         np.minimum(samples.cpu, _MOST_CPUS).astype(np.uint16),
         samples.pid,

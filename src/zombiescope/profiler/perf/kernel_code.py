@@ -207,6 +207,5 @@ def moved(words: U64, samples: Samples, held: list[Spell]) -> U64:
 def _within(words: U64, lowest: int, end: int) -> I64:
     """The places of words between two addresses, piece by piece."""
     low, room = np.uint64(lowest), np.uint64(min(end - lowest, _EVER))
-    begins = range(0, len(words), _PIECE)
-    found = [np.flatnonzero(words[begin : begin + _PIECE] - low < room) + begin for begin in begins]
+    found = (np.flatnonzero(words[at : at + _PIECE] - low < room) + at for at in range(0, len(words), _PIECE))
     return np.concatenate([np.empty(0, np.int64), *found])

@@ -39,8 +39,8 @@ class Threads:
     def grouped(self) -> tuple[I64, I64]:
         """The samples thread by thread, in order, and where each thread's begin."""
         if self._grouped is None:
-            counts = np.bincount(self.ids, minlength=len(self.pids))
-            self._grouped = grouping(self.ids, len(self.pids)), np.append(0, np.cumsum(counts))
+            ends = np.cumsum(np.bincount(self.ids, minlength=len(self.pids)))
+            self._grouped = grouping(self.ids, len(self.pids)), np.append(0, ends)
         return self._grouped
 
 
@@ -65,8 +65,7 @@ class Spaces:
         found = _by_time(threads.tids, threads, times, numbered)
         unnamed = np.flatnonzero(found == NOWHERE)
         if len(unnamed):
-            idle = known.setdefault("swapper", len(known))
-            stranger = known.setdefault("[unknown]", len(known))
+            idle, stranger = (known.setdefault(name, len(known)) for name in ("swapper", "[unknown]"))
             tids = np.array(threads.tids, np.uint32)[threads.ids[unnamed]]
             found[unnamed] = np.where(tids == 0, idle, stranger)
         return found, list(known)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -63,29 +64,21 @@ class SymbolSources(Protocol):
         """A name as its author wrote it."""
 
 
-class Symbolised(NamedTuple):
-    frames: U32
-    """For each address."""
-    unnamed_files: dict[str, Gap]
-    """Files whose functions could not be named."""
-
-
 def symbolise(
     addresses: U64, owners: I64, spaces: Spaces, kernel: KernelSymbols, sources: SymbolSources, table: Frames
-) -> Symbolised:
-    """Frames of distinct (address, space) pairs; `owners` are the spaces, of no meaning for kernel addresses."""
+) -> tuple[U32, dict[str, Gap]]:
+    """The frame of each distinct (address, space) pair, and the files whose functions could not be named; `owners` are the spaces,
+    of no meaning for kernel addresses."""
     unknown = table.add(UNKNOWN, UNKNOWN)
     frames = np.full(len(addresses), unknown, np.uint32)
     in_kernel = addresses >= np.uint64(FIRST_KERNEL_ADDRESS)
-    symbols = kernel.find(addresses[in_kernel])
-    distinct, inverse = used_numbers(symbols + 1, len(kernel.starts) + 1)
+    distinct, inverse = used_numbers(kernel.find(addresses[in_kernel]) + 1, len(kernel.starts) + 1)
     named = np.array([table.add(*kernel.name(symbol - 1)) for symbol in distinct.tolist()], np.uint32)
     frames[in_kernel] = named[inverse] if len(named) else unknown
-    places = np.flatnonzero(~in_kernel)
     gaps: dict[str, Gap] = {}
-    for group in _by_file(places, addresses, owners, spaces):
+    for group in _by_file(np.flatnonzero(~in_kernel), addresses, owners, spaces):
         frames[group.places] = _name_group(group, addresses, sources, table, gaps)
-    return Symbolised(frames, gaps)
+    return frames, gaps
 
 
 class _Group(NamedTuple):
@@ -96,7 +89,7 @@ class _Group(NamedTuple):
     offsets: U64
 
 
-def _by_file(places: I64, addresses: U64, owners: I64, spaces: Spaces) -> list[_Group]:
+def _by_file(places: I64, addresses: U64, owners: I64, spaces: Spaces) -> Iterator[_Group]:
     """Addresses with the file mapped there, gathered by file; those in code made while running, by process."""
     # The first is nobody's: who has no space, or one that was never told of, has no file either.
     here, mine_of = addresses[places], owners[places] + 1
@@ -117,7 +110,7 @@ def _by_file(places: I64, addresses: U64, owners: I64, spaces: Spaces) -> list[_
     return _grouped(places, addresses, which, [(mapped[number], pids[number]) for number in used.tolist()])
 
 
-def _grouped(places: I64, addresses: U64, which: I64, mapped: list[tuple[Mapped | None, int]]) -> list[_Group]:
+def _grouped(places: I64, addresses: U64, which: I64, mapped: list[tuple[Mapped | None, int]]) -> Iterator[_Group]:
     """`mapped`: what lies at each address by its number, and whose; None: nothing."""
     files: dict[tuple[str, str, int], int] = {}
     mapped_by: list[int] = []
@@ -137,11 +130,9 @@ def _grouped(places: I64, addresses: U64, which: I64, mapped: list[tuple[Mapped 
     paths = list(files)
     here, found = places[known], which[known]
     file_of = number[found]
-    groups = []
     for part in np.split(np.arange(len(known)), np.flatnonzero(np.diff(file_of)) + 1) if len(known) else []:
         key = int(file_of[part[0]])
-        groups.append(_Group(*paths[key][:2], mapped_by[key], here[part], addresses[here[part]] + shift[found[part]]))
-    return groups
+        yield _Group(*paths[key][:2], mapped_by[key], here[part], addresses[here[part]] + shift[found[part]])
 
 
 def _name_group(group: _Group, addresses: U64, sources: SymbolSources, table: Frames, gaps: dict[str, Gap]) -> U32:

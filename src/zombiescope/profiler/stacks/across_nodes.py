@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from zombiescope.facts.gap import Gap
 from zombiescope.profiler.stacks.arrays import I64, U64
 from zombiescope.profiler.stacks.branches import Boxes, Rows
-from zombiescope.profiler.stacks.flame_graph import FlameGraph, Key, parents_first
+from zombiescope.profiler.stacks.flame_graph import FlameGraph, Key, graph_of
 
 WHERE, AGAINST = 0, 1
 _MOST_CALLERS = 3
@@ -94,10 +94,7 @@ class Merged:
         frame = {each: at for at, each in enumerate(hashes)}
         keys = np.array([frame[each] for each in paths.key[wide].tolist()], np.int64)
         rows = np.stack([above, paths.depth[wide], keys, total[wide], own[wide], before[wide]], axis=1).tolist()
-        columns = np.array(parents_first(rows), np.int64).reshape(-1, 6).T
-        found = (columns[0], columns[1], columns[2].astype(np.uint32), columns[3], columns[4])
-        whole = int(before[0]) if compared else 0
-        return FlameGraph(*found, columns[5] if compared else None, whole), [self.keys[each] for each in hashes]
+        return graph_of(rows, int(before[0]) if compared else None), [self.keys[each] for each in hashes]
 
 
 @lru_cache(1 << 16)

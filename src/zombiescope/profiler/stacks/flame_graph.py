@@ -211,13 +211,7 @@ def compare(before: tuple[Capture, FlameGraph], after: tuple[Capture, FlameGraph
             place[entry] = box
             rows[box][3 if side == 0 else 5] += int(graph.total[entry])
             rows[box][4] += int(graph.self[entry]) if side == 0 else 0
-    columns = np.array(parents_first(rows), np.int64).reshape(-1, 6).T
-    return (
-        FlameGraph(
-            columns[0], columns[1], columns[2].astype(np.uint32), columns[3], columns[4], columns[5], before[1].samples
-        ),
-        list(frames),
-    )
+    return graph_of(rows, before[1].samples), list(frames)
 
 
 class _Frames(Sequence[Key]):
@@ -245,8 +239,9 @@ def frames_of(capture: Capture) -> Sequence[Key]:
     return _Frames(capture)
 
 
-def parents_first(rows: list[list[int]]) -> list[list[int]]:
-    """By depth, as every flame graph here is: siblings stay together."""
+def graph_of(rows: list[list[int]], before_samples: int | None) -> FlameGraph:
+    """Rows of parent, depth, frame, total, own time and the total before, which counts where its samples are given. By depth, as
+    every flame graph here is: siblings stay together."""
     children: dict[int, list[int]] = defaultdict(list)
     for index, row in enumerate(rows):
         children[row[0]].append(index)
@@ -258,4 +253,6 @@ def parents_first(rows: list[list[int]]) -> list[list[int]]:
             following += [(len(ordered), child) for child in children[index]]
             ordered.append([above, *rows[index][1:]])
         level = following
-    return ordered
+    parent, depth, frame, total, own, before = np.array(ordered, np.int64).reshape(-1, 6).T
+    counted = None if before_samples is None else before
+    return FlameGraph(parent, depth, frame.astype(np.uint32), total, own, counted, before_samples or 0)

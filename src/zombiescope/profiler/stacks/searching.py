@@ -15,7 +15,7 @@ from zombiescope.profiler.stacks.arrays import I64, Flags, Numbers
 from zombiescope.profiler.stacks.capture import Capture, in_kernel, is_kernel_file
 from zombiescope.profiler.stacks.flame_graph import Shape
 from zombiescope.profiler.stacks.saturation import rate_of
-from zombiescope.profiler.stacks.summary import CauseOf, Peaks, Usuals, frames_of_samples
+from zombiescope.profiler.stacks.summary import KINDS, CauseOf, Peaks, Usuals, frames_of_samples
 
 _LEAST_SCORE = 3.0
 _MOMENT_SCORE = 4.0
@@ -34,8 +34,7 @@ class Question(NamedTuple):
     until: float | None = None
 
     def asked(self) -> list[tuple[str, str]]:
-        kinds = ("function", "cause", "process", "cgroup", "core")
-        return [(kind, glob) for kind in kinds if (glob := str(getattr(self, kind)))]
+        return [(kind, glob) for kind in KINDS if (glob := str(getattr(self, kind)))]
 
 
 class Known(NamedTuple):
