@@ -250,9 +250,8 @@ def export(
 ) -> Answer:
     """Write a range of a capture for another tool: collapsed stacks, pprof, speedscope, Firefox Profiler or OTLP."""
     opened = pipeline.open_capture(captures, capture)
-    pieces = pipeline.write_elsewhere(opened, selection_of(given, begin, end), form)
     last = next_line("to see the same calls here", f"flame{range_flags(begin, end)}", captures, capture)
-    return wrote(output, pieces, last)
+    return wrote(output, pipeline.write_elsewhere(opened, selection_of(given, begin, end), form), last)
 
 
 _ASKED = ("function", "cause", "comm", "cgroup", "core", "at", "since", "until")

@@ -19,7 +19,7 @@ from zombiescope.profiler.formats.capture_heading import DAMAGE, put_together, s
 from zombiescope.profiler.stacks.about import weightiest
 
 _SUFFIX = b".zscap"
-_MOST = 200
+_MOST, _MOST_TOLD = 200, 500
 _MOST_BYTES = 24 << 20
 """Of one: its line must stay shorter than a recording's longest."""
 
@@ -32,8 +32,7 @@ def carried_captures(folder: bytes, words: Words, most_bytes: int) -> CarriedCap
             with suppress(OSError):
                 if name.endswith(_SUFFIX):
                     found.append((os.stat(os.path.join(folder, name)).st_mtime, name))
-    lines: list[bytes] = []
-    left, damaged = most_bytes, 0
+    lines, left, damaged = list[bytes](), most_bytes, 0
     for number, (_, name) in enumerate(sorted(found, reverse=True)[:_MOST], 1):
         try:
             raw = _read(os.path.join(folder, name), min(left, _MOST_BYTES))
@@ -74,9 +73,6 @@ def lay_down_captures(lines: Iterable[bytes], folder: bytes) -> int:
     return number
 
 
-_MOST_TOLD = 500
-
-
 def captures_of(config: str | None, state: str | None) -> bytes:
     """Beside a state folder that was named, or where the recorder stores them."""
     beside = os.path.join(state, "captures") if state else ""
@@ -84,9 +80,6 @@ def captures_of(config: str | None, state: str | None) -> bytes:
 
 
 def captures_between(folder: bytes, since: float, until: float) -> list[KeptCapture]:
-    found = []
     place = "" if folder == os.fsencode(DEFAULT_CAPTURES) else os.fsdecode(folder)
-    for one in between(folder, since, until, _MOST_TOLD):
-        begin = one.span.begin or 0.0
-        found.append(KeptCapture(one.name, begin, one.span.end or begin, weightiest(one.reasons), place))
-    return found
+    begun = [(one, one.span.begin or 0.0) for one in between(folder, since, until, _MOST_TOLD)]
+    return [KeptCapture(one.name, begin, one.span.end or begin, weightiest(one.reasons), place) for one, begin in begun]

@@ -153,15 +153,13 @@ def again(target: str, endpoint: str) -> str:
 
 def _labels(capture: Capture, given: dict[str, str | None]) -> tuple[str, str, str, str]:
     """As given; else as the capture says; zone and image of this machine only if the capture was taken here."""
-    here = labels_here()
-    node = given["node"] or capture.about.host or ""
+    here, node = labels_here(), given["node"] or capture.about.host or ""
     if not node:
         raise UsageError(
             "cannot ship a capture of nobody", "it does not say on which node it was taken", "give --node NAME"
         )
-    is_here = capture.about.host == here.node
-    zone, image = (here.zone, here.image) if is_here else ("", "")
-    kernel = given["kernel"] or capture.about.kernel or (here.kernel if is_here else "")
+    zone, image, kernel = (here.zone, here.image, here.kernel) if capture.about.host == here.node else ("", "", "")
+    kernel = given["kernel"] or capture.about.kernel or kernel
     return node, given["zone"] or zone, given["image"] or image, kernel
 
 
@@ -252,8 +250,8 @@ def _nodes(given: dict[str, Any], name: str, otherwise: str) -> str:
 
 def _next(why: str, verb: str, given: dict[str, Any], *words: str, where: bool = True) -> Next:
     same = [f"--where {quote(shown_text(each))}" for each in given["where"]] if where else []
-    said = " ".join([verb, again(given["archive"], given["endpoint"]), *same, *words])
-    return Next(why, f"zombiescope profile fleet {said}")
+    archive = again(given["archive"], given["endpoint"])
+    return Next(why, " ".join(["zombiescope profile fleet", verb, archive, *same, *words]))
 
 
 @fleet.command(

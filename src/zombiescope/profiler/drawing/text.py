@@ -172,8 +172,7 @@ def render_difference_text(
 
 
 def _callers(graph: FlameGraph, frames: Sequence[Key], entry: int) -> str:
-    names: list[str] = []
-    at = int(graph.parent[entry])
+    names, at = list[str](), int(graph.parent[entry])
     while at > 0 and len(names) < 3:
         names.append(frames[int(graph.frame[at])][0])
         at = int(graph.parent[at])
@@ -210,11 +209,15 @@ def render_gaps(gaps: Sequence[Gap]) -> list[RenderableType]:
 def render_list_text(found: Sequence[Stored], folder: str) -> list[RenderableType]:
     if not found:
         return [Text(f"no captures in {folder}")]
-    rows = []
-    for entry in found:
-        about = entry.about
-        host, source = ("?", "damaged") if about is None else (about.host or "?", about.source)
-        rows.append((entry.name, f"{rfc3339(entry.written_at)[:19]}Z", size(entry.size_bytes), host, source))
+    rows = [
+        (
+            entry.name,
+            f"{rfc3339(entry.written_at)[:19]}Z",
+            size(entry.size_bytes),
+            *(("?", "damaged") if entry.about is None else (entry.about.host or "?", entry.about.source)),
+        )
+        for entry in found
+    ]
     whole = f"{counted(len(found), 'capture')} in {folder}, {size(sum(entry.size_bytes for entry in found))}"
     return [Text(whole, style="bold"), Fitting(_LISTED, rows)]
 

@@ -83,17 +83,15 @@ def _append(path: bytes, documents: list[dict[str, Any]]) -> bool:
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError:
         return False
+    written = 0
     try:
         before = os.fstat(descriptor).st_size
-        try:
+        with contextlib.suppress(OSError):
             written = os.write(descriptor, content)
-        except OSError:
-            written = 0
         if written < len(content):
             with contextlib.suppress(OSError):
                 os.ftruncate(descriptor, before)
-            return False
-        return True
+        return written == len(content)
     finally:
         os.close(descriptor)
 

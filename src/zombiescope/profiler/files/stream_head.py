@@ -19,8 +19,7 @@ _TRAILER = b"\0" * 24
 
 
 def head(attr: bytes) -> Iterator[bytes]:
-    yield struct.pack("<8sQ", b"PERFILE2", 16)
-    yield _record(_HEADER_ATTR, 0, attr)
+    yield struct.pack("<8sQ", b"PERFILE2", 16) + _record(_HEADER_ATTR, 0, attr)
     name = os.uname()
     yield _feature(_HOSTNAME, _text(name.nodename.encode()))
     yield _feature(_OS_RELEASE, _text(name.release.encode()))

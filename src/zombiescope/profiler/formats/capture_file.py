@@ -163,9 +163,7 @@ def _unpack(packed: memoryview, entry: dict[str, Any]) -> Numbers:
         raise ValueError(f"column {entry['name']} is shorter than it says")
     planes = np.frombuffer(plain, np.uint8).reshape(width, rows)
     values = np.ascontiguousarray(planes.T).reshape(-1).view(f"<u{width}")
-    if entry["ascends"]:
-        return np.cumsum(values, dtype=np.uint64) + np.uint64(int(entry["first"]))
-    return values
+    return np.cumsum(values, dtype=np.uint64) + np.uint64(int(entry["first"])) if entry["ascends"] else values
 
 
 def _clock(document: dict[str, Any]) -> Clock:

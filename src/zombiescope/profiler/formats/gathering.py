@@ -55,8 +55,7 @@ class Gathering:
     _held: int = 0
 
     def stack_number(self, comm: str, frames: list[Frame]) -> int:
-        named = (self._plain(frame) for frame in frames[:MOST_DEPTH])
-        numbers = (self.frames.add(comm, ""), *(self.frames.add(*frame) for frame in named))
+        numbers = (self.frames.add(comm, ""), *(self.frames.add(*self._plain(frame)) for frame in frames[:MOST_DEPTH]))
         number = self._known.setdefault(numbers, len(self.stacks))
         if number == len(self.stacks):
             self.stacks.append(numbers)

@@ -97,8 +97,7 @@ def write_otlp(capture: Capture, selection: Selection, sender: Sender | None = N
     keys, sizes = np.unique(key, return_counts=True)
     times = _wall_times(capture, chosen.rows[order])
     weights = chosen.weights[order].tolist()
-    samples: list[bytes] = []
-    begin = 0
+    samples, begin = list[bytes](), 0
     for which, end in zip(keys.tolist(), np.cumsum(sizes).tolist(), strict=True):
         number, core = divmod(which, max(1, len(cores)))
         # Sample: stack_index 1, attribute_indices 2, values 4, timestamps_unix_nano 5.

@@ -75,8 +75,7 @@ def looks_like_perf_script(content: bytes) -> bool:
 def read_perf_script(content: bytes, source: str, *, demangle: bool = True) -> Capture:
     gathering = Gathering(len(content), demangle)
     known: dict[bytes, int] = {}
-    passed_over = 0
-    has_cpu = True
+    passed_over, has_cpu = 0, True
     for block in content.split(b"\n\n"):
         heading, _, stack = _without_comments(block).partition(b"\n")
         match = _HEADING.match(heading[:_LONGEST_HEADING])
@@ -97,10 +96,12 @@ def read_perf_script(content: bytes, source: str, *, demangle: bool = True) -> C
             cpu=int(match["cpu"] or 0),
             thread=(int(match["pid"] or tid), tid),
         )
-    cut = not content.endswith(b"\n")
     gaps = (
         (passed_over, Gap("samples", f"{passed_over:,} pieces of text are no sample and are left out")),
-        (cut, Gap("samples", "the text ends within a line: its last sample is cut off", "copy it again")),
+        (
+            not content.endswith(b"\n"),
+            Gap("samples", "the text ends within a line: its last sample is cut off", "copy it again"),
+        ),
         (not has_cpu, Gap("samples[].cpu", "the text does not say which core", "perf record -a, perf script -F +cpu")),
     )
     return gathering.capture(About(source, gaps=tuple(gap for is_so, gap in gaps if is_so)))

@@ -89,10 +89,9 @@ class NameReader:
         return self.text[self.at : self.at + 2]
 
     def took(self, word: str) -> bool:
-        if not self.text.startswith(word, self.at):
-            return False
-        self.at += len(word)
-        return True
+        found = self.text.startswith(word, self.at)
+        self.at += len(word) if found else 0
+        return found
 
     def want(self, word: str) -> None:
         if not self.took(word):

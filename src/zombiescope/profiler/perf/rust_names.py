@@ -246,7 +246,7 @@ class _Parser:
 
     def took(self, letter: str) -> bool:
         found = self.text.startswith(letter, self.at)
-        self.at += found
+        self.at += 1 if found else 0
         return found
 
     def next(self) -> str:

@@ -147,10 +147,8 @@ class Counted(NamedTuple):
 
 def of_nodes(captures: Iterable[Counted], least: float) -> OfNodes:
     """Functions that take at least this share of the time of all nodes, on the mean; every node counts the same."""
-    nodes: dict[str, int] = {}
-    keys: dict[Key, int] = {}
-    parts: list[tuple[I64, I64, I64, I64]] = []
-    samples: list[int] = []
+    nodes, keys = dict[str, int](), dict[Key, int]()
+    parts, samples = list[tuple[I64, I64, I64, I64]](), list[int]()
     for each in captures:
         number = nodes.setdefault(each.node, len(nodes))
         samples += [0] * (len(nodes) - len(samples))
@@ -198,10 +196,8 @@ def nesting(merged: Merged, chosen: Sequence[Key]) -> Nesting:
     parents, keys = _places(paths).tolist(), paths.key.tolist()
     after, before = (paths.counts[side] / max(1, int(paths.counts[side][0])) for side in (0, 2))
     rises, widths = (after - before).tolist(), np.maximum(after, before).tolist()
-    within: dict[tuple[Key, Key], float] = {}
-    change: dict[Key, float] = dict.fromkeys(chosen, 0.0)
-    widest: dict[Key, tuple[float, int]] = {}
-    above: list[tuple[int, ...]] = []
+    within, change = dict[tuple[Key, Key], float](), dict.fromkeys(chosen, 0.0)
+    widest, above = dict[Key, tuple[float, int]](), list[tuple[int, ...]]()
     for number, (parent, key, rise) in enumerate(zip(parents, keys, rises, strict=True)):
         outer = above[parent] if number else ()
         mine = numbers.get(key)
@@ -218,8 +214,7 @@ def nesting(merged: Merged, chosen: Sequence[Key]) -> Nesting:
 
 
 def _callers(merged: Merged, parents: Sequence[int], keys: Sequence[int], box: int) -> tuple[str, ...]:
-    found: list[str] = []
-    at = parents[box]
+    found, at = list[str](), parents[box]
     while at > 0 and len(found) < _MOST_CALLERS:
         found.append(merged.keys[keys[at]][0])
         at = parents[at]

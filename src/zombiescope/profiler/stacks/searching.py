@@ -75,9 +75,7 @@ def search(ring: Sequence[Known], question: Question, is_inside: Callable[[str],
     its summary does not name it, for that leaves out what takes little."""
     usuals = Usuals([one.peaks for one in ring])
     hits = []
-    for one in ring:
-        if not _is_of_time(one, question):
-            continue
+    for one in (each for each in ring if _is_of_time(each, question)):
         hit = _by_name(one, usuals, question, is_inside) if question.asked() else _by_itself(one, usuals)
         if hit is None and not question.asked() and question.since is not None:
             hit = _of_its_time(one, question.since)
@@ -278,11 +276,9 @@ def busiest(seen: Seen) -> Busiest:
 
 def usual_stretches(others: Sequence[Busiest]) -> Busiest:
     """What each process takes in the upper quarter of the captures in which it does this at all."""
-    found: dict[str, list[Numbers]] = {}
-    for each in others:
-        for process, cores in each.items():
-            found.setdefault(process, []).append(cores)
-    return {process: np.quantile(np.stack(cores), _UPPER, axis=0) for process, cores in found.items()}
+    processes = {process for each in others for process in each}
+    taken = {process: [each[process] for each in others if process in each] for process in processes}
+    return {process: np.quantile(np.stack(cores), _UPPER, axis=0) for process, cores in taken.items()}
 
 
 def best_stretch(seen: Seen, usual: float, elsewhere: Busiest) -> Stretch:

@@ -104,8 +104,7 @@ def sum_up(capture: Capture, shape: Shape, cause_of: CauseOf) -> Summary:
 def frames_of_samples(capture: Capture, shape: Shape, rows: I64) -> tuple[I64, I64]:
     """Pairs of a sample (its place in `rows`) and a frame of its stack, each frame once for each sample."""
     nodes, inverse = np.unique(capture.node[rows].astype(np.int64), return_inverse=True)
-    owners: list[I64] = []
-    found: list[I64] = []
+    owners, found = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for level in shape.by_level[1:]:
         above = level[np.maximum(np.searchsorted(level, nodes, side="right") - 1, 0)]
         inside = np.flatnonzero((above <= nodes) & (shape.ends[above] > nodes))
@@ -113,8 +112,6 @@ def frames_of_samples(capture: Capture, shape: Shape, rows: I64) -> tuple[I64, I
             break
         owners.append(inside)
         found.append(capture.tree.frame[above[inside]].astype(np.int64))
-    if not owners:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
     owner, frame = _distinct(np.concatenate(owners), np.concatenate(found), len(capture.frame_names))
     begins = np.searchsorted(owner, np.arange(len(nodes)))
     many = (np.searchsorted(owner, np.arange(len(nodes)), side="right") - begins)[inverse]
@@ -154,11 +151,15 @@ class _Counting(NamedTuple):
         totals = np.bincount(of_thing, counts, minlength=len(names))
         order = np.lexsort((counts, of_thing))
         last = np.flatnonzero(np.append(of_thing[order][1:] != of_thing[order][:-1], True))
-        found = []
-        for place in order[last].tolist():
-            thing = int(of_thing[place])
-            average, peak = float(totals[thing]) * self.unit / self.length, float(counts[place]) * self.unit
-            found.append(Taken(names[thing], round(average, 5), round(peak, 4), int(keys[place] % self.seconds)))
+        found = [
+            Taken(
+                names[thing],
+                round(float(totals[thing]) * self.unit / self.length, 5),
+                round(float(counts[place]) * self.unit, 4),
+                int(keys[place] % self.seconds),
+            )
+            for place, thing in zip(order[last].tolist(), of_thing[order[last]].tolist(), strict=True)
+        ]
         return sorted(found, key=lambda one: (-one.peak, -one.cores, one.name))
 
     def of_rows(self, numbers: Numbers, names: tuple[str, ...]) -> list[Taken]:
