@@ -129,7 +129,6 @@ def _known(chosen: Sequence[int], cpus: Sequence[int]) -> tuple[int, ...]:
 def _pictures(
     svg: bytes | None, png: bytes | None, found: HeatMap, title: str, *, per_core: bool, cores: tuple[int, ...]
 ) -> list[str]:
-    """Each that was asked for."""
     wrote: list[str] = []
     for path, draw in ((svg, render_heat_map_svg), (png, render_heat_map_png)):
         if path:

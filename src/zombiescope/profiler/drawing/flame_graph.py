@@ -32,8 +32,7 @@ def boxes(graph: FlameGraph, frames: Sequence[Key]) -> list[Box]:
     shares = (
         graph.shares().tolist() if graph.before is None else np.maximum(graph.shares(), graph.shares_before()).tolist()
     )
-    children = graph.children()
-    depths, owns = graph.depth.tolist(), graph.self.tolist()
+    children, depths, owns = graph.children(), graph.depth.tolist(), graph.self.tolist()
     placed: list[Box] = []
     waiting = [(0, 0.0, 1.0)] if totals else []
     while waiting:
@@ -42,10 +41,9 @@ def boxes(graph: FlameGraph, frames: Sequence[Key]) -> list[Box]:
         placed.append(Box(depths[entry], left, width, key, totals[entry], owns[entry], befores[entry]))
         inner = sorted(children[entry], key=lambda child: (-shares[child], child))
         scale = width / max(shares[entry], sum(shares[child] for child in inner)) if inner else 0.0
-        at = left
         for child in inner:
-            waiting.append((child, at, shares[child] * scale))
-            at += shares[child] * scale
+            waiting.append((child, left, shares[child] * scale))
+            left += shares[child] * scale
     return placed
 
 

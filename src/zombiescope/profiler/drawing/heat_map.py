@@ -78,7 +78,6 @@ def _scene(found: HeatMap, title: str, strips: list[Strip], hottest: int) -> Sce
 
 
 def _legend(scene: Scene, baseline: int, hottest: int) -> None:
-    """What the colours mean."""
     words = "Samples in a cell: 1"
     scene.parts.append(Label(_RIGHT, baseline, words, colour=FAINT))
     left = _RIGHT + 7 * len(words) + 6

@@ -54,12 +54,11 @@ def render_heat_map_text(
     strips, hottest = strips_of(found, per_core=per_core, cores=cores)
     samples = sum(int(each.counts.sum()) for each in strips)
     parts: list[RenderableType] = [Text(f"{title}: {counted(samples, 'sample')}", style="bold")]
-    ends = f"{found.column_seconds:g} s", "0 s"
     for strip in strips:
         seen = "" if strip.coverage is None else f"; {100 * strip.coverage:.0f}% of the expected samples were taken"
         parts += [
             Text(f"{strip.name}: {counted(int(strip.counts.sum()), 'sample')}{seen}"),
-            *_shaded(strip.levels, ends),
+            *_shaded(strip.levels, (f"{found.column_seconds:g} s", "0 s")),
         ]
     return [
         *parts,
@@ -91,7 +90,6 @@ def _scale(found: HeatMap) -> str:
 
 
 def _legend(hottest: int, cell: str) -> Text:
-    """Which shade is how many samples."""
     line = Text()
     shades = _SHADES[1:]
     for number, shade in enumerate(shades, 1):

@@ -337,10 +337,8 @@ def size_of(path: bytes) -> int:
 
 def _online_cpus() -> list[int]:
     try:
-        cpus: list[int] = []
-        for part in read_kernel_file("/sys/devices/system/cpu/online").decode("ascii").strip().split(","):
-            first, _, last = part.partition("-")
-            cpus += range(int(first), int(last or first) + 1)
-        return cpus
+        listed = read_kernel_file("/sys/devices/system/cpu/online").decode("ascii").strip().split(",")
+        ends = [part.partition("-") for part in listed]
+        return [cpu for first, _, last in ends for cpu in range(int(first), int(last or first) + 1)]
     except (OSError, ValueError):
         return list(range(os.cpu_count() or 1))

@@ -224,7 +224,6 @@ def _is_noise(counts: Sequence[int]) -> bool:
 
 
 def pieces_of(about: About, columns: Iterable[Packed], texts: dict[str, Any]) -> Iterator[bytes]:
-    """The file."""
     entries, packed = zip(*columns, strict=True)
     return _file(about_document(about), entries, packed, texts)
 

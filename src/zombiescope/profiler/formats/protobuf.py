@@ -214,10 +214,6 @@ def write_pprof(capture: Capture, selection: Selection) -> Iterator[bytes]:
 def pprof_pieces(capture: Capture, selection: Selection) -> Iterator[bytes]:
     chosen = taken(capture, selection)
     texts: dict[str, int] = {"": 0, "samples": 1, "count": 2, "cpu": 3, "nanoseconds": 4}
-
-    def text(content: str) -> int:
-        return texts.setdefault(content, len(texts))
-
     period = round(1e9 / capture.about.rate_hz) if capture.about.rate_hz else 0
     yield message_field(_SAMPLE_TYPE, number_field(1, 1) + number_field(2, 2))
     if period:
@@ -231,7 +227,8 @@ def pprof_pieces(capture: Capture, selection: Selection) -> Iterator[bytes]:
     for frame in sorted(used):
         number = number_field(1, frame + 1)
         yield message_field(_LOCATION, number + message_field(4, number))
-        name, file = text(capture.frame_names[frame]), text(capture.frame_files[frame])
+        name = texts.setdefault(capture.frame_names[frame], len(texts))
+        file = texts.setdefault(capture.frame_files[frame], len(texts))
         yield message_field(_FUNCTION, number + number_field(2, name) + number_field(3, name) + number_field(4, file))
     for content in texts:
         yield text_field(_STRING, content)

@@ -299,8 +299,7 @@ def _go_layout_in(table: memoryview, text: int) -> GoLayout | None:
         count, _, names, _, _, _, functions = struct.unpack_from("<7Q", table, 8)
         return GoLayout(count, functions, 8, names, 0, functions)
     if magic == _GO_1_2:
-        (count,) = struct.unpack_from("<Q", table, 8)
-        return GoLayout(count, 16, 8, 0, 0, 0)
+        return GoLayout(struct.unpack_from("<Q", table, 8)[0], 16, 8, 0, 0, 0)
     return None
 
 
@@ -316,8 +315,7 @@ def read_go_table(raw: memoryview, at: int, length: int, text: int) -> GoTable |
 def _go_table(table: memoryview, at: int, layout: GoLayout) -> GoTable:
     count, width = layout.many, layout.width
     entries = np.frombuffer(table, f"<u{width}", 2 * count + 1, layout.functions).astype(np.int64)
-    starts, records = entries[0:-1:2], entries[1::2] + layout.records
-    following = entries[2::2]
+    starts, records, following = entries[0:-1:2], entries[1::2] + layout.records, entries[2::2]
     inside = (records >= 0) & (records <= len(table) - width - 4) & (starts >= 0) & (following > starts)
     bytes_ = np.frombuffer(table, np.uint8)
     places = records[inside] + width

@@ -97,7 +97,6 @@ def _sign(word: str) -> str:
 
 
 def go_name(name: str) -> str:
-    """As the programmer wrote it."""
     return _GO_ESCAPE.sub(lambda match: _go_sign(match[1]), name) if "%2e" in name else name
 
 

@@ -79,8 +79,7 @@ def read_kallsyms(text: bytes) -> KernelSymbols | Gap:
         return ALL_ZERO
     order = np.argsort(addresses, kind="stable")
     addresses, names = addresses[order], starts[order] + 19
-    first = np.ones(len(addresses), bool)
-    first[1:] = addresses[1:] != addresses[:-1]
+    first = np.append(True, addresses[1:] != addresses[:-1])
     return KernelSymbols(addresses[first], names[first], text)
 
 
@@ -159,12 +158,11 @@ class _Lookup(NamedTuple):
 
 
 def _lookup(held: list[Spell]) -> _Lookup:
-    bounds = np.unique(np.array([(one.start, min(one.start + one.length, _EVER)) for one in held], np.uint64))
-    moments = np.unique(np.array([(one.begin, one.end) for one in held], np.uint64))
-    first = np.searchsorted(bounds, np.array([one.start for one in held], np.uint64))
-    last = np.searchsorted(bounds, np.array([min(one.start + one.length, _EVER) for one in held], np.uint64))
-    begins = np.searchsorted(moments, np.array([one.begin for one in held], np.uint64)).astype(np.int64) + 1
-    ends = np.searchsorted(moments, np.array([one.end for one in held], np.uint64)).astype(np.int64) + 1
+    spans = np.array([(one.start, min(one.start + one.length, _EVER)) for one in held], np.uint64)
+    times = np.array([(one.begin, one.end) for one in held], np.uint64)
+    bounds, moments = np.unique(spans), np.unique(times)
+    first, last = np.searchsorted(bounds, spans).T
+    begins, ends = np.searchsorted(moments, times).astype(np.int64).T + 1
     # A file that lies could ask for the square of its symbols: those beyond stay without a name of their own.
     many = np.cumsum(last - first)
     allowed = int(np.searchsorted(many, _MOST_PAIRS, side="right"))

@@ -96,8 +96,7 @@ def _by_file(places: I64, addresses: U64, owners: I64, spaces: Spaces) -> Iterat
     mine_of[(mine_of < 0) | (mine_of > len(spaces.all))] = 0
     order = grouping(mine_of, len(spaces.all) + 1)
     mapped: list[Mapped | None] = [None]  # the maps of each space after one that stands for what lies before the first
-    pids = [0]
-    which = np.zeros(len(places), np.int64)
+    pids, which = [0], np.zeros(len(places), np.int64)
     for mine in np.split(order, np.flatnonzero(np.diff(mine_of[order])) + 1) if len(order) else []:
         owner = int(mine_of[mine[0]]) - 1
         maps = spaces.all[owner].maps if owner >= 0 else []

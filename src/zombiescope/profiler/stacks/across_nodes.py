@@ -10,10 +10,9 @@ from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zombiescope.facts.gap import Gap
-from zombiescope.profiler.stacks.arrays import I64, U64
+from zombiescope.profiler.stacks.arrays import F64, I64, U64
 from zombiescope.profiler.stacks.branches import Boxes, Rows
 from zombiescope.profiler.stacks.flame_graph import FlameGraph, Key, graph_of
 
@@ -21,7 +20,6 @@ WHERE, AGAINST = 0, 1
 _MOST_CALLERS = 3
 _PASSED_ON = 0.8
 """As in one capture: whoever hands this much of its change to one function that it calls only passes it on."""
-Shares = NDArray[np.float64]
 
 
 _ROOT = np.uint64(0x5851F42D4C957F2D)
@@ -133,8 +131,8 @@ class OfNodes(NamedTuple):
     nodes: tuple[str, ...]
     samples: I64
     keys: tuple[Key, ...]
-    total: Shares
-    own: Shares
+    total: F64
+    own: F64
 
 
 class Counted(NamedTuple):

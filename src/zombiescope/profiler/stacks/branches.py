@@ -94,8 +94,7 @@ def merged_keys(names: Sequence[str], files: Sequence[str]) -> tuple[tuple[Key, 
 def below(branches: Branches, counts: I64) -> I64:
     """What was counted at and below each row."""
     sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-    rows = np.arange(len(counts), dtype=np.int64)
-    found: I64 = sums[rows + branches.size] - sums[rows]
+    found: I64 = sums[np.arange(len(counts)) + branches.size] - sums[:-1]
     return found
 
 

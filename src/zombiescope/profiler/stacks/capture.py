@@ -137,8 +137,7 @@ def _is_one_of(column: Numbers, values: tuple[int, ...]) -> Flags:
 def _slice(capture: Capture, selection: Selection) -> slice:
     if not len(capture.time):
         return slice(0, 0)
-    first = int(capture.time[0])
-    bounds = [0, len(capture.time)]
+    first, bounds = int(capture.time[0]), [0, len(capture.time)]
     for index, seconds in enumerate((selection.begin, selection.end)):
         if seconds is not None:
             at = min(max(first + round(seconds * 1e9), 0), (1 << 64) - 1)

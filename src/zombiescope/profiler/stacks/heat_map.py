@@ -48,13 +48,12 @@ def heat_map(capture: Capture, selection: Selection, *, rows: int = 50, column_s
             f"{columns:,} columns for {len(cpus)} cores are too many to draw", "choose a range with --from and --to"
         )
     span, wanted = rows_of(capture, selection)
-    cells = _cells(capture, span, begin, column_seconds / rows, columns * rows)
     # One row more than drawn, for what lies beyond the last column.
     number = np.zeros(int(cpus[-1]) + 1 if len(cpus) else 1, np.int32)
     number[cpus] = np.arange(len(cpus), dtype=np.int32)
     core = number[capture.cpu[span]]
     flat = core * np.int32(columns * rows + 1)
-    flat += cells
+    flat += _cells(capture, span, begin, column_seconds / rows, columns * rows)
     weight = None if capture.weight is None else capture.weight[span]
     if wanted is not None:
         flat, weight = flat[wanted], None if weight is None else weight[wanted]

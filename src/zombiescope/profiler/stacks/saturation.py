@@ -8,11 +8,10 @@ windows that nearly-all-kernel explains far better than the quiet share does (a 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from zombiescope.profiler.stacks.arrays import I64
+from zombiescope.profiler.stacks.arrays import F64, I64
 from zombiescope.profiler.stacks.capture import (
     BrokenCapture,
     Capture,
@@ -22,8 +21,6 @@ from zombiescope.profiler.stacks.capture import (
     row_numbers,
 )
 from zombiescope.profiler.stacks.flame_graph import FlameGraph, Shape, difference, paths
-
-Shares = np.ndarray[tuple[Any, ...], np.dtype[np.float64]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +89,14 @@ def rate_of(capture: Capture) -> float:
     return float(np.bincount(capture.cpu).max()) / capture.seconds if capture.seconds > 0 else 0.0
 
 
-def _windows(capture: Capture, cpu: int, window: float, count: int) -> tuple[I64, Shares]:
+def _windows(capture: Capture, cpu: int, window: float, count: int) -> tuple[I64, F64]:
     mine = np.flatnonzero(capture.cpu == cpu)
     at = ((capture.time[mine] - capture.time[0]) // np.uint64(round(window * 1e9))).astype(np.int64)
     busy = in_kernel(capture.mode[mine]) & ~capture.idle[mine]
     return np.bincount(at[busy], minlength=count), np.bincount(at, minlength=count).astype(np.float64)
 
 
-def _moments_of(cpu: int, busy: I64, seen: Shares, window: float) -> list[Moment]:
+def _moments_of(cpu: int, busy: I64, seen: F64, window: float) -> list[Moment]:
     quiet = float(np.clip(np.quantile(busy / seen, _QUIET_QUANTILE), _QUIET_LEAST, _QUIET_MOST))
     scores = busy * np.log(_SATURATED / quiet) + (seen - busy) * np.log((1 - _SATURATED) / (1 - quiet))
     moments = [
@@ -124,7 +121,7 @@ def _stands_out(moment: Moment) -> bool:
     )
 
 
-def _stretches(scores: Shares) -> list[tuple[int, int]]:
+def _stretches(scores: F64) -> list[tuple[int, int]]:
     """All stretches of windows whose sum no longer or shorter neighbour betters (Ruzzo and Tompa)."""
     stack: list[tuple[int, int, float, float]] = []
     total = 0.0
@@ -143,7 +140,7 @@ def _stretches(scores: Shares) -> list[tuple[int, int]]:
     return [(first, last) for first, last, _, _ in stack]
 
 
-def _joined(stretches: list[tuple[int, int]], apart: int, scores: Shares) -> list[tuple[int, int]]:
+def _joined(stretches: list[tuple[int, int]], apart: int, scores: F64) -> list[tuple[int, int]]:
     """Stretches with a short pause between are one."""
     joined: list[tuple[int, int]] = []
     for first, last in stretches:
