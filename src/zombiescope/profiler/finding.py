@@ -58,9 +58,7 @@ def find_in_folder(
     folder: bytes, question: Question, cause_of: CauseOf, progress: Callable[[int, int], None] = lambda _, __: None
 ) -> Found:
     entries = [each for each in store.entries(folder) if each.about is not None]
-    known_ones: list[Known] = []
-    paths: dict[str, bytes] = {}
-    reasons: dict[str, tuple[Reason, ...]] = {}
+    known_ones, paths, reasons = list[Known](), dict[str, bytes](), dict[str, tuple[Reason, ...]]()
     unread = 0
     for number, each in enumerate(entries):
         progress(number, len(entries))
@@ -82,8 +80,7 @@ def _looked_into(
     """The best by their summaries, counted sample by sample: what is asked for may be several names, or several things at once."""
     if not question.asked():
         return hits
-    looked_at: list[tuple[Hit, Seen]] = []
-    gone = 0
+    looked_at, gone = list[tuple[Hit, Seen]](), 0
     for hit in hits[:_LOOKED_INTO]:
         try:
             opened = open_capture(folder, os.fsdecode(paths[hit.name]))

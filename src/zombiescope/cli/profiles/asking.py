@@ -101,8 +101,12 @@ def heatmap(
     last = next_line("to see the calls", f"flame{range_flags(begin, end)}", captures, capture)
     if svg or png:
         return TextAnswer([*_pictures(svg, png, found, title, per_core=per_core, cores=cores), last])
-    gaps = opened.capture.about.gaps
-    return TextAnswer([*render_heat_map_text(found, title, per_core=per_core, cores=cores, gaps=gaps), last])
+    return TextAnswer(
+        [
+            *render_heat_map_text(found, title, per_core=per_core, cores=cores, gaps=opened.capture.about.gaps),
+            last,
+        ]
+    )
 
 
 def _of_interest(
@@ -177,8 +181,9 @@ def flame(
         return wrote(svg, [render_flame_graph_svg(graph, frames, title).encode()], last)
     if as_json:
         return JsonAnswer(render_flame(graph, frames, opened.name, opened.capture))
-    parts = render_flame_text(graph, frames, title, least=least / 100, gaps=opened.capture.about.gaps)
-    return TextAnswer([*parts, last])
+    return TextAnswer(
+        [*render_flame_text(graph, frames, title, least=least / 100, gaps=opened.capture.about.gaps), last]
+    )
 
 
 @click.command(

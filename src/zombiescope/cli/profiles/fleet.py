@@ -300,8 +300,7 @@ def flame(*, least: float, svg: bytes | None, as_json: bool, **given: Any) -> An
         return wrote(svg, [render_flame_graph_svg(found.graph, found.frames, title).encode()], last)
     if as_json:
         return JsonAnswer(render_fleet_flame(shown_text(given["archive"]), found))
-    parts = render_flame_text(found.graph, found.frames, title, least=least / 100, gaps=found.gaps)
-    return TextAnswer([*parts, last])
+    return TextAnswer([*render_flame_text(found.graph, found.frames, title, least=least / 100, gaps=found.gaps), last])
 
 
 @fleet.command(

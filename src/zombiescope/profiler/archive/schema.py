@@ -138,13 +138,12 @@ def _samples(capture: Capture, name: str, labels: Labels) -> pa.Table:
 
 
 def _stacks(capture: Capture, name: str) -> pa.Table:
-    tree = capture.tree
-    frames = np.where(tree.frame < len(capture.frame_names), tree.frame, len(capture.frame_names)).astype(np.int64)
-    count = len(frames)
+    tree, named = capture.tree, len(capture.frame_names)
+    frames = np.where(tree.frame < named, tree.frame, named).astype(np.int64)
     return pa.table(
         {
-            "capture": _same(name, count),
-            "stack": pa.array(np.arange(count, dtype=np.uint32)),
+            "capture": _same(name, len(frames)),
+            "stack": pa.array(np.arange(len(frames), dtype=np.uint32)),
             "size": pa.array(tree.size),
             "again": pa.array(called_again(tree)),
             "function": _chosen(frames, [*capture.frame_names, ALL[0]]),

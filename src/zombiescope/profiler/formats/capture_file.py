@@ -127,8 +127,7 @@ def _damage_told() -> Iterator[None]:
 def decode(raw: bytes | memoryview) -> Capture:
     buffer = memoryview(raw)
     heading, at = read_heading(buffer)
-    columns: dict[str, Numbers] = {}
-    texts: dict[str, Any] = {}
+    columns, texts = dict[str, Numbers](), dict[str, Any]()
     for entry, packed in columns_of(buffer, heading, at):
         if entry["name"] == TEXTS:
             texts = texts_in(packed, entry, _MOST_TEXT_BYTES)

@@ -119,9 +119,7 @@ Change = Callable[[str], str]
 def taken_apart(name: str, raw: bytes, change: Change, functions: frozenset[str]) -> bytes:
     """`change` is given every word but the kernel's own functions. Raises what a damaged capture makes it raise (`DAMAGE`)."""
     heading, at = read_heading(memoryview(raw))
-    columns: list[dict[str, Any]] = []
-    pieces: list[memoryview] = []
-    texts: dict[str, Any] = {}
+    columns, pieces, texts = list[dict[str, Any]](), list[memoryview](), dict[str, Any]()
     for entry, packed in columns_of(memoryview(raw), heading, at):
         if entry["name"] == TEXTS:
             texts = texts_in(packed, entry, _MOST_TEXT_BYTES)

@@ -102,9 +102,8 @@ def _pieces(profile: dict[str, Any]) -> Iterator[tuple[list[int], float]]:
         return
     if profile["type"] != "evented":
         raise ValueError(f"a profile of type {profile['type']!r}")
-    now = float(profile.get("startValue") or 0)
+    now, beyond = float(profile.get("startValue") or 0), 0
     stack: list[int] = []
-    beyond = 0
     for event in profile["events"]:
         at = float(event["at"])
         if stack and at > now:

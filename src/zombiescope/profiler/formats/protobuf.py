@@ -193,14 +193,11 @@ def _plain(raw: bytes) -> dict[int, int]:
 
 
 def _sample(raw: bytes) -> tuple[list[int], list[int]]:
-    locations: list[int] = []
-    values: list[int] = []
+    found: dict[int, list[int]] = {1: [], 2: []}
     for number, value in fields(raw):
-        if number == 1:
-            locations += repeated(value)
-        elif number == 2:
-            values += repeated(value)
-    return locations, values
+        if number in found:
+            found[number] += repeated(value)
+    return found[1], found[2]
 
 
 def write_pprof(capture: Capture, selection: Selection) -> Iterator[bytes]:

@@ -16,8 +16,7 @@ from zombiescope.profiler.stacks.flame_graph import paths
 
 
 def read_collapsed(content: bytes, source: str, *, demangle: bool = True) -> Capture:
-    gathering = Gathering(len(content), demangle)
-    passed_over = 0
+    gathering, passed_over = Gathering(len(content), demangle), 0
     for line in content.split(b"\n"):
         stack, _, count = line.rstrip().rpartition(b" ")
         if not stack or not count.isdigit() or len(count) > 18:

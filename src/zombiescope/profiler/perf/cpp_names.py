@@ -170,8 +170,7 @@ class _Writer:
         return self.joined(map(self.text, node.parts))
 
     def joined(self, texts: Iterable[str]) -> str:
-        found: list[str] = []
-        size = 0
+        found, size = list[str](), 0
         for text in texts:
             found.append(text)
             size += len(text)

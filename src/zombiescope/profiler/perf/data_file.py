@@ -269,10 +269,8 @@ def _event_names(section: memoryview) -> Iterator[str]:
 
 def _open_pipe(buffer: memoryview) -> PerfFile:
     """The describing records of a pipe lead it; look at those before the first record of the kernel."""
-    events: list[Event] = []
-    features: dict[int, memoryview] = {}
-    build_ids: dict[str, str] = {}
-    at = _PIPE_HEADER_BYTES
+    events, at = list[Event](), _PIPE_HEADER_BYTES
+    features, build_ids = dict[int, memoryview](), dict[str, str]()
     while at + 8 <= len(buffer):
         kind, misc, size = struct.unpack_from("<IHH", buffer, at)
         if size < 8 or at + size > len(buffer) or kind < HEADER_ATTR:
@@ -315,8 +313,7 @@ def why_ended(words: Words, least_sample_words: int, at: int) -> tuple[int, str,
     total = len(words)
     if at >= total:
         return total, "" if at == total else "the last record is cut off", False
-    header = int(words[at])
-    kind, size = header & 0xFFFFFFFF, header >> 48
+    kind, size = int(words[at]) & 0xFFFFFFFF, int(words[at]) >> 48
     if kind in (COMPRESSED, COMPRESSED2):
         return at, "", True
     return at, wrong_with(kind, size, at, total, least_sample_words), False

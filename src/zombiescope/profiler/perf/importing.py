@@ -70,9 +70,7 @@ def plain_stream(
 
 def _unpack(data: memoryview, decompress: Callable[[bytes], bytes]) -> tuple[bytes, tuple[Gap, ...]]:
     """Plain records first, then the unpacked stream: both are whole records, and samples are sorted by time later."""
-    plain: list[bytes] = []
-    unpacked: list[bytes] = []
-    size_unpacked, at = 0, 0
+    plain, unpacked, size_unpacked, at = list[bytes](), list[bytes](), 0, 0
     limit = min(MOST_UNPACKED_BYTES, _LEAST_ALLOWED_BYTES + len(data) * _LARGEST_RATIO)
     while at + 8 <= len(data):
         kind, _, size = struct.unpack_from("<IHH", data, at)

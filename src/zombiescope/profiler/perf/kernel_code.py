@@ -113,8 +113,7 @@ class Spell(NamedTuple):
 
 def spells(told: list[KernelSymbol]) -> list[Spell]:
     """From records in time order. One that is only seen to go was there before."""
-    present: list[Spell] = []  # those that hold at one moment, by address: none overlaps another
-    over: list[Spell] = []
+    present, over = list[Spell](), list[Spell]()  # present: those that hold now, by address; none overlaps another
     for symbol in told[:_MOST_SPELLS]:
         if not symbol.length:
             continue  # it holds no address; two of them at one place would not even overlap

@@ -173,8 +173,7 @@ class Walk(NamedTuple):
 def walk_records(words: U64, least_sample_words: int) -> Walk:
     plain = words.data.cast("B").cast("Q") if len(words) else memoryview(b"").cast("Q")
     candidates, following, breaks = _candidates(words, least_sample_words)
-    runs: list[I64] = []
-    others: list[int] = []
+    runs, others = [np.empty(0, np.int64)], list[int]()
     at, total = 0, len(words)
     listed, ends, first = candidates.data, following.data, 0
     while at < total:
@@ -191,7 +190,7 @@ def walk_records(words: U64, least_sample_words: int) -> Walk:
         else:
             others.append(at)
             at += (size >> 3) + (trailing_bytes(kind, plain[at + 1]) >> 3 if at + 1 < total else 0)
-    return ended_walk(words, least_sample_words, np.concatenate([np.empty(0, np.int64), *runs]), others, at)
+    return ended_walk(words, least_sample_words, np.concatenate(runs), others, at)
 
 
 def ended_walk(words: U64, least_sample_words: int, samples: I64, others: list[int], at: int) -> Walk:

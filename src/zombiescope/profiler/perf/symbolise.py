@@ -111,8 +111,7 @@ def _by_file(places: I64, addresses: U64, owners: I64, spaces: Spaces) -> Iterat
 
 def _grouped(places: I64, addresses: U64, which: I64, mapped: list[tuple[Mapped | None, int]]) -> Iterator[_Group]:
     """`mapped`: what lies at each address by its number, and whose; None: nothing."""
-    files: dict[tuple[str, str, int], int] = {}
-    mapped_by: list[int] = []
+    files, mapped_by = dict[tuple[str, str, int], int](), list[int]()
     rows = [(0, 0, 0)] * len(mapped)
     for row, (one, pid) in enumerate(mapped):
         if one is None:

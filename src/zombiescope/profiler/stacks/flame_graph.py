@@ -137,9 +137,8 @@ def difference(
 
 def _expand(tree: CallTree, shape: Shape, counts: list[tuple[Count, int]], narrowest: float) -> FlameGraph:
     least = [max(1, int(np.ceil(whole * narrowest))) for _, whole in counts]
-    nodes = np.zeros(1, np.int64)
+    nodes, parents = np.zeros(1, np.int64), np.full(1, -1, np.int64)
     totals = [np.array([whole], np.int64) for _, whole in counts]
-    parents = np.full(1, -1, np.int64)
     parts: list[tuple[I64, I64, list[I64]]] = [(nodes, parents, totals)]
     place = 1
     for level in shape.by_level[1:]:
@@ -176,8 +175,7 @@ def widest_first(graph: FlameGraph) -> FlameGraph:
     """Level by level, below each box its widest child first: as it is drawn, so that whoever draws need not sort."""
     shares = graph.shares() if graph.before is None else np.maximum(graph.shares(), graph.shares_before())
     bounds = np.flatnonzero(np.diff(graph.depth)) + 1
-    order = np.empty(len(shares), np.int64)
-    place = np.empty(len(shares), np.int64)
+    order, place = np.empty(len(shares), np.int64), np.empty(len(shares), np.int64)
     for level in np.split(np.arange(len(shares)), bounds) if len(shares) else []:
         above = place[graph.parent[level]] if graph.depth[level[0]] else np.zeros(len(level), np.int64)
         mine = level[np.lexsort((-shares[level], above))]
@@ -197,9 +195,7 @@ ALL: Key = ("all", "")
 
 def compare(before: tuple[Capture, FlameGraph], after: tuple[Capture, FlameGraph]) -> tuple[FlameGraph, list[Key]]:
     """One graph with both counts, and the frames that its numbers mean. Boxes only the earlier one had are kept with a zero."""
-    frames: dict[Key, int] = {}
-    boxes: dict[tuple[int, int], int] = {}
-    rows: list[list[int]] = []
+    frames, boxes, rows = dict[Key, int](), dict[tuple[int, int], int](), list[list[int]]()
     for side, (capture, graph) in enumerate((after, before)):
         names, place = frames_of(capture), dict[int, int]()
         for entry, (parent, frame) in enumerate(zip(graph.parent.tolist(), graph.frame.tolist(), strict=True)):
@@ -242,10 +238,9 @@ def frames_of(capture: Capture) -> Sequence[Key]:
 def graph_of(rows: list[list[int]], before_samples: int | None) -> FlameGraph:
     """Rows of parent, depth, frame, total, own time and the total before, which counts where its samples are given. By depth, as
     every flame graph here is: siblings stay together."""
-    children: dict[int, list[int]] = defaultdict(list)
+    children, ordered = defaultdict[int, list[int]](list), list[list[int]]()
     for index, row in enumerate(rows):
         children[row[0]].append(index)
-    ordered: list[list[int]] = []
     level = [(-1, index) for index in children[-1]]
     while level:
         following: list[tuple[int, int]] = []

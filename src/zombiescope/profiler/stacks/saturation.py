@@ -123,8 +123,7 @@ def _stands_out(moment: Moment) -> bool:
 
 def _stretches(scores: F64) -> list[tuple[int, int]]:
     """All stretches of windows whose sum no longer or shorter neighbour betters (Ruzzo and Tompa)."""
-    stack: list[tuple[int, int, float, float]] = []
-    total = 0.0
+    stack, total = list[tuple[int, int, float, float]](), 0.0
     for index, score in enumerate(scores.tolist()):
         before, total = total, total + score
         if score <= 0:
