@@ -223,7 +223,9 @@ def _is_noise(counts: Sequence[int]) -> bool:
 
 def pieces_of(about: About, columns: Iterable[Packed], texts: dict[str, Any]) -> Iterator[bytes]:
     entries, packed = zip(*columns, strict=True)
-    return _file(about_document(about), entries, packed, texts)
+    clock = None if about.clock is None else about.clock._asdict()
+    told = {**about._asdict(), "clock": clock, "gaps": [gap._asdict() for gap in about.gaps]}
+    return _file(told, entries, packed, texts)
 
 
 def _file(
@@ -242,8 +244,3 @@ def frame_texts(names: Sequence[str], files: Sequence[str]) -> dict[str, list[An
     each = sorted(set(files))
     number = {name: index for index, name in enumerate(each)}
     return {"names": list(names), "files": each, "file_of": [number[name] for name in files]}
-
-
-def about_document(about: About) -> dict[str, Any]:
-    clock = None if about.clock is None else about.clock._asdict()
-    return {**about._asdict(), "clock": clock, "gaps": [gap._asdict() for gap in about.gaps]}

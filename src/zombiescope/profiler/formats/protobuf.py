@@ -163,20 +163,18 @@ def _tables(content: bytes) -> _Tables:
     for number, value in fields(content):
         if isinstance(value, int):
             continue
+        one = _plain(value) if number in (_MAPPING, _LOCATION, _FUNCTION) else {}
         match number:
             case 2:
                 tables.samples.append(value)
             case 3:
-                one = _plain(value)
                 tables.mappings[one.get(1, 0)] = one.get(5, 0)
             case 4:
-                one = _plain(value)
                 functions = [
                     _plain(line).get(1, 0) for inner, line in fields(value) if inner == 4 and isinstance(line, bytes)
                 ]
                 tables.locations[one.get(1, 0)] = (functions, one.get(2, 0), one.get(3, 0))
             case 5:
-                one = _plain(value)
                 tables.functions[one.get(1, 0)] = (one.get(2, 0), one.get(4, 0))
             case 6:
                 tables.texts.append(value)

@@ -21,11 +21,6 @@ class Space:
     maps: list[Mapped] = field(default_factory=list)
     """By start address."""
 
-    def overlapped(self, mapped: Mapped) -> slice:
-        first = bisect.bisect_right(self.maps, mapped.start, key=lambda other: other.start + other.length)
-        last = bisect.bisect_left(self.maps, mapped.start + mapped.length, key=lambda other: other.start)
-        return slice(first, max(first, last))
-
 
 @dataclass(slots=True)
 class Threads:
@@ -106,26 +101,21 @@ def _lay(spaces: Spaces, current: dict[int, int], mapped: Mapped) -> None:
     if mapped.pid not in current or not mapped.length:
         return
     space = spaces.all[current[mapped.pid]]
-    below = space.overlapped(mapped)
-    covered = space.maps[below]
+    end = mapped.start + mapped.length
+    first = bisect.bisect_right(space.maps, mapped.start, key=lambda other: other.start + other.length)
+    last = max(first, bisect.bisect_left(space.maps, end, key=lambda other: other.start))
+    covered = space.maps[first:last]
     if any((old.path, old.start - old.offset) != (mapped.path, mapped.start - mapped.offset) for old in covered):
         _begin(spaces, current, mapped.pid, mapped.time, space.maps)
         space = spaces.all[current[mapped.pid]]
     if len(space.maps) < _MOST_MAPS:
-        space.maps[below] = [*_left_over(covered, mapped), mapped, *_right_over(covered, mapped)]
-
-
-def _left_over(covered: list[Mapped], mapped: Mapped) -> list[Mapped]:
-    return [old._replace(length=mapped.start - old.start) for old in covered[:1] if old.start < mapped.start]
-
-
-def _right_over(covered: list[Mapped], mapped: Mapped) -> list[Mapped]:
-    end = mapped.start + mapped.length
-    return [
-        old._replace(start=end, length=old.start + old.length - end, offset=old.offset + end - old.start)
-        for old in covered[-1:]
-        if old.start + old.length > end
-    ]
+        left = [old._replace(length=mapped.start - old.start) for old in covered[:1] if old.start < mapped.start]
+        right = [
+            old._replace(start=end, length=old.start + old.length - end, offset=old.offset + end - old.start)
+            for old in covered[-1:]
+            if old.start + old.length > end
+        ]
+        space.maps[first:last] = [*left, mapped, *right]
 
 
 def _by_time(owners: list[int], threads: Threads, times: U64, history: dict[int, list[tuple[int, int]]]) -> I64:
