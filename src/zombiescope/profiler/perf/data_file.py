@@ -221,14 +221,14 @@ def _described(opened: PerfFile, features: dict[int, memoryview]) -> PerfFile:
     return opened._replace(
         build_ids=opened.build_ids | dict(_build_ids(features.get(_BUILD_ID, _NO_SECTION))),
         clock=Clock(*struct.unpack_from("<QQ", clock, 8)) if len(clock) >= 24 else None,
-        hostname=_string(features.get(_HOSTNAME, _NO_SECTION)),
-        kernel=_string(features.get(_OS_RELEASE, _NO_SECTION)),
+        hostname=_string(features.get(_HOSTNAME, _NO_SECTION)) or None,
+        kernel=_string(features.get(_OS_RELEASE, _NO_SECTION)) or None,
     )
 
 
-def _string(section: memoryview) -> str | None:
+def _string(section: memoryview) -> str:
     if len(section) < 4:
-        return None
+        return ""
     return shown(bytes(section[4 : 4 + min(struct.unpack_from("<I", section)[0], 4096)]).split(b"\0")[0])
 
 
