@@ -20,9 +20,7 @@ from zombiescope.profiler.archive.schema import FAMILY, LABELS, NAME, VERSION, L
 from zombiescope.profiler.stacks.searching import matches
 
 _AT_ONCE = 16
-_MOST_ROWS = 1 << 28
-_MOST_BYTES = 1 << 20
-_LONGEST = 300
+_MOST_ROWS, _MOST_BYTES, _LONGEST = 1 << 28, 1 << 20, 300
 _BETWEEN = re.compile(rf"\s+(?=(?:{'|'.join(LABELS)})=)")
 """Terms are parted by blanks; a value may hold some."""
 _COLUMNS = ("version", "capture", "title", *LABELS, "begin", "end", "samples", "rate_hz")
@@ -83,10 +81,10 @@ def read_catalogue(place: Place, times: Times) -> Catalogue:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             read = list(pool.map(lambda name: _entry(place, name), names))
     damaged = sum(each is None for each in read)
-    gaps = [Gap("captures", f"{damaged:,} of {len(read):,} captures of the archive are damaged")] if damaged else []
+    gaps = (Gap("captures", f"{damaged:,} of {len(read):,} captures of the archive are damaged"),) if damaged else ()
     begin, end = bounds_of(times)
     inside = [each for each in read if each is not None and each.end >= begin and each.begin < end]
-    return Catalogue(tuple(sorted(inside, key=lambda each: (each.labels.node, each.path))), tuple(gaps))
+    return Catalogue(tuple(sorted(inside, key=lambda each: (each.labels.node, each.path))), gaps)
 
 
 def bounds_of(times: Times) -> tuple[int, int]:
@@ -132,10 +130,15 @@ def _entry(place: Place, name: str) -> Entry | None:
         samples, rate = int(row["samples"]), row["rate_hz"]
         if row["capture"] != match["name"] or not 0 < samples <= _MOST_ROWS:
             return None
-        times = (_microseconds(row["begin"]), _microseconds(row["end"]))
-        kept = f"date={match['date']}/{match['name']}.parquet"
-        fits = rate is not None and 0 < float(rate) < 1e6
-        return Entry(kept, quiet(str(row["title"])[:_LONGEST]), labels, *times, samples, float(rate) if fits else None)
+        return Entry(
+            f"date={match['date']}/{match['name']}.parquet",
+            quiet(str(row["title"])[:_LONGEST]),
+            labels,
+            _microseconds(row["begin"]),
+            _microseconds(row["end"]),
+            samples,
+            float(rate) if rate is not None and 0 < float(rate) < 1e6 else None,
+        )
     except (OSError, pa.ArrowException, KeyError, AttributeError, TypeError, ValueError, OverflowError):
         return None
 
