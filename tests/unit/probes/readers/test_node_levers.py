@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import errno
+import os
+from pathlib import Path
 
 from tests.build import V2, V2_MOUNT, ScriptedHost
 
 from zombiescope.host.access import NOT_RECORDED
-from zombiescope.probes.readers.node import read_levers
+from zombiescope.host.live import LiveHost
+from zombiescope.probes.readers.node import read_layers, read_levers
 
 
 class Unasked(ScriptedHost):
@@ -25,3 +28,12 @@ def test_a_parent_of_which_a_recording_tells_nothing_is_untold() -> None:
     assert levers.untold == {b"/old"}
     assert levers.control_files == {V2_MOUNT + b"/new/memory.reclaim"}
     assert "levers.control_files" in {gap.fact for gap in levers.gaps}
+
+
+def test_a_layer_that_overlayfs_was_mounted_on_is_a_containers(tmp_path: Path) -> None:
+    """As containerd leaves them: an image's has a `work` too, for it was prepared like a container's, and nothing in it."""
+    for made in ("4/fs", "4/work", "17/fs", "17/work/work"):
+        (tmp_path / "snapshots" / made).mkdir(parents=True)
+    folders = [b"/snapshots/4", b"/snapshots/17", b"/snapshots/99"]
+    assert read_layers(LiveHost(os.fsencode(tmp_path)), folders) == {b"/snapshots/4": False, b"/snapshots/17": True}
+    assert read_layers(Unasked({}), folders) == {}
