@@ -47,6 +47,8 @@ class Levers(NamedTuple):
     layers: Mapping[bytes, bool] = MappingProxyType({})
     """Layers that hold zombies of pods, by folder: whether it is a container's own, which goes with it, or an image's. Those that
     could not be looked at are not among them."""
+    volumes: Mapping[str, bytes] = MappingProxyType({})
+    """File systems of pods alone, such as emptyDirs in memory, by device: where the machine has them mounted."""
     gaps: tuple[Gap, ...] = ()
 
 

@@ -143,11 +143,8 @@ _KEPT_VOLUMES = (b"empty-dir", b"secret", b"projected", b"configmap", b"downward
 """Those that end with their pod; any other may be somebody's data, and stays."""
 
 
-def goes_with_pods(pin: Pin, uids: frozenset[str]) -> bool:
-    """What holds a zombie is a file that kubelet removes when it removes the pod: an emptyDir's, a log."""
-    name = _name(pin)
-    if is_of_disk(pin):
-        return False
+def goes_with_pods(name: bytes, uids: frozenset[str]) -> bool:
+    """Of a file, whether kubelet removes it when it removes the pod: an emptyDir's, a log."""
     log = _LOGS_OF_A_POD.search(name)
     if log:
         return log[1].decode() in uids
@@ -188,7 +185,8 @@ class Reckoning:
     def __init__(self, choices: ChosenLevers, levers: Levers, page_bytes: int) -> None:
         self._left = list(choices.held)
         self._pulled: set[Lever] = set()
-        self._attached, self._layers, self._page_bytes = levers.segments, levers.layers, page_bytes
+        self._attached, self._page_bytes = levers.segments, page_bytes
+        self._layers, self._volumes = levers.layers, levers.volumes
 
     @property
     def left(self) -> int:
@@ -230,7 +228,8 @@ class Reckoning:
         """Whoever wrote from a pod into a container's own layer wrote into that pod's: no other container sees it."""
         if is_of_disk(pin):
             return _OF_DISK
-        if goes_with_pods(pin, pods):
+        beside = self._volumes.get(pin.device or "") if pin.path is None else None
+        if goes_with_pods(_name(pin) if beside is None else beside + _name(pin), pods):
             return _GOES
         layer = layer_of(pin) if pod_uid_of(body.zombie.path) in pods else None
         if layer is None:

@@ -151,8 +151,8 @@ def inside(*pins: Pin, uid: str = UID_A) -> Body:
     return made._replace(zombie=made.zombie._replace(path=f"/kubepods/besteffort/pod{uid}/{'a' * 64}".encode()))
 
 
-def foretold(*bodies: Body, layers: dict[bytes, bool]) -> Expected:
-    levers, activity = Levers(hierarchy=V1, layers=layers), Activity(pods=node(*ALL))
+def foretold(*bodies: Body, layers: dict[bytes, bool], volumes: dict[str, bytes] | None = None) -> Expected:
+    levers, activity = Levers(hierarchy=V1, layers=layers, volumes=volumes or {}), Activity(pods=node(*ALL))
     found = propose(diagnosis("zombie-population"), autopsy(*bodies), None, levers, activity=activity)
     expected = found.steps[0].expected
     assert expected is not None
@@ -179,6 +179,15 @@ def test_what_a_container_wrote_into_its_own_layer_goes_with_it(layer: bytes) ->
     found = foretold(*[wrote] * 7, *[read] * 5, *[of_disk] * 2, elsewhere, layers=layers)
     assert (found.zombies_freed, found.up_to) == (7, 7)
     assert found.why_unknown.startswith("2 more stay until reclaim")
+
+
+def test_a_volume_in_memory_is_known_where_it_is_not_mounted() -> None:
+    """From a pod of ours: a file there has no path, and the machine's own mounts tell whose it is."""
+    place = f"/var/lib/kubelet/pods/{UID_A}/volumes/kubernetes.io~empty-dir/d".encode()
+    unseen = inside(pin(PinKind.TMPFS, None, path_in_fs=b"/f", fstype="tmpfs", device="0:77"))
+    other = inside(pin(PinKind.TMPFS, None, path_in_fs=b"/f", fstype="tmpfs", device="0:78"))
+    found = foretold(*[unseen] * 6, other, layers={}, volumes={"0:77": place})
+    assert (found.zombies_freed, found.up_to) == (6, 6)
 
 
 def test_layers_that_cannot_be_looked_at_are_no_promise() -> None:

@@ -11,6 +11,7 @@ from tests.build import V2, V2_MOUNT, ScriptedHost
 
 from zombiescope.host.access import NOT_RECORDED
 from zombiescope.host.live import LiveHost
+from zombiescope.probes.readers.containers import read_pod_volumes
 from zombiescope.probes.readers.node import read_layers, read_levers
 
 
@@ -37,3 +38,11 @@ def test_a_layer_that_overlayfs_was_mounted_on_is_a_containers(tmp_path: Path) -
     folders = [b"/snapshots/4", b"/snapshots/17", b"/snapshots/99"]
     assert read_layers(LiveHost(os.fsencode(tmp_path)), folders) == {b"/snapshots/4": False, b"/snapshots/17": True}
     assert read_layers(Unasked({}), folders) == {}
+
+
+def test_what_kubelet_mounted_for_a_pod_is_known_by_the_machines_own_table() -> None:
+    place = b"/var/lib/kubelet/pods/0fdb6e76-0d5b-4a3a-8a6a-7b6f0c8e1d2a/volumes/kubernetes.io~empty-dir/d"
+    table = b"30 1 8:1 / / rw - ext4 /dev/sda1 rw\n31 30 0:77 / %s rw - tmpfs tmpfs rw\n" % place
+    bound = b"32 30 8:1 /data %s-too rw - ext4 /dev/sda1 rw\n33 30 0:78\nrubbish\n" % place
+    assert read_pod_volumes(ScriptedHost({b"/proc/1/mountinfo": table + bound})) == {"0:77": place}
+    assert read_pod_volumes(ScriptedHost({})) == {}
