@@ -220,8 +220,12 @@ class Reckoning:
             return Expected(None, None, up_to, _UNSEEN_LAYERS)
         pages = sum(pages_of(held.body.zombie) for held in sure)
         stay = len(theirs) - up_to
-        beside = [f"{stay:,} more stay until reclaim takes the disk's own pages about those files"] if stay else []
+        more = " more" if up_to else ""
+        beside = [f"{stay:,}{more} stay until reclaim takes the disk's own pages about those files"] if stay else []
         beside += [f"{unsure:,} more may go, held by layers that cannot be seen from here"] if unsure else []
+        if not theirs:
+            has_some = any(pod_uid_of(held.body.zombie.path) in pods for held in self._left)
+            beside = ["what holds theirs stays when the pods end" if has_some else "no zombie of these pods was seen"]
         return Expected(len(sure), pages * self._page_bytes, up_to, "; ".join(beside))
 
     def _fate(self, body: Body, pin: Pin, pods: frozenset[str]) -> str:

@@ -181,6 +181,21 @@ def test_what_a_container_wrote_into_its_own_layer_goes_with_it(layer: bytes) ->
     assert found.why_unknown.startswith("2 more stay until reclaim")
 
 
+def test_it_is_said_why_the_end_of_pods_frees_none() -> None:
+    volume = f"/var/lib/kubelet/pods/{UID_A}/volumes/kubernetes.io~empty-dir/d/f".encode()
+    of_disk = inside(pin(PinKind.PAGE_CACHE, volume), pin(PinKind.PAGE_CACHE, b"/dev/vda1", fstype="bdev"))
+    of_node = inside(pin(PinKind.PAGE_CACHE, b"/srv/data"))
+    others = body(pin(PinKind.PAGE_CACHE, b"/srv/data"))
+    for bodies, why in (
+        ([of_disk] * 3, "3 stay until reclaim takes"),
+        ([of_node] * 3, "what holds theirs stays when the pods end"),
+        ([others] * 3, "no zombie of these pods was seen"),
+    ):
+        found = foretold(*bodies, layers={})
+        assert (found.zombies_freed, found.up_to) == (0, 0)
+        assert found.why_unknown.startswith(why)
+
+
 def test_a_volume_in_memory_is_known_where_it_is_not_mounted() -> None:
     """From a pod of ours: a file there has no path, and the machine's own mounts tell whose it is."""
     place = f"/var/lib/kubelet/pods/{UID_A}/volumes/kubernetes.io~empty-dir/d".encode()
