@@ -19,7 +19,7 @@ from zombiescope.profiler.files.symbol_files import map_file
 from zombiescope.profiler.formats.capture_file import read_names
 from zombiescope.profiler.formats.summary_document import Json, figure, read_document, reasons_in
 from zombiescope.profiler.stacks.about import Reason
-from zombiescope.profiler.stacks.capture import BrokenCapture
+from zombiescope.profiler.stacks.capture import BrokenCapture, matches
 from zombiescope.profiler.stacks.searching import (
     Hit,
     Known,
@@ -28,7 +28,6 @@ from zombiescope.profiler.stacks.searching import (
     best_stretch,
     busiest,
     look_for,
-    matches,
     search,
     settled,
     usual_cores,

@@ -20,6 +20,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import counted as how_many
 from zombiescope.facts.names import quiet, shown_text
 from zombiescope.profiler.archive.catalogue import (
+    SHIP_AGAIN,
     Entry,
     Groups,
     Terms,
@@ -225,7 +226,7 @@ def _unread(paths: Sequence[str]) -> list[Gap]:
     if not paths:
         return []
     which = paths[0] if len(paths) == 1 else f"{paths[0]} and others"
-    return [Gap("captures", f"{how_many(len(paths), 'capture')} of the archive could not be read: {which}")]
+    return [Gap("captures", f"{how_many(len(paths), 'capture')} of the archive could not be read: {which}", SHIP_AGAIN)]
 
 
 def _group(entries: Sequence[Entry], counted: Sequence[tuple[int, Counted]], side: int) -> Group:

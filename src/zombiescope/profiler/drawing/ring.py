@@ -29,6 +29,7 @@ class Wish(NamedTuple):
     cores: int
     rate_hz: float
     most_bytes: float
+    most_age_seconds: float
 
 
 class Reckoned(NamedTuple):
@@ -78,6 +79,7 @@ def render_ring(found: Coverage, wish: Wish, notes: Sequence[Note], raw: RawFile
             "needs_bytes": round(reckoned.needed_bytes),
             "most_bytes": round(wish.most_bytes),
             "most_bytes_hold_seconds": round(reckoned.holds_seconds),
+            "most_age_seconds": round(wish.most_age_seconds),
         },
         "notes": [{"at": rfc3339(one.at), "what": one.what, "words": one.words} for one in notes[-50:]],
         "gaps": [] if raw is None else [_UNREAD._asdict()],
@@ -103,6 +105,8 @@ def render_ring_text(
         f"{_decimal(reckoned.needed_bytes)}; the {_decimal(wish.most_bytes)} configured hold about "
         f"{duration(reckoned.holds_seconds)}"
     )
+    if reckoned.holds_seconds > wish.most_age_seconds:
+        needs += f", of which {duration(wish.most_age_seconds)} are kept"
     by = "by its own captures" if reckoned.is_own else f"by a usual {_USUAL_BYTES:g} bytes per sample"
     if found.begin is None or found.end is None:
         return [
@@ -112,7 +116,8 @@ def render_ring_text(
     said = [one for one in notes if one.what in _NOTABLE][-5:]
     return [
         Text(
-            f"the ring covers {duration(found.seconds)}, {_moment(found.begin)} to {_moment(found.end)} UTC: "
+            f"the ring covers {duration(found.seconds)}, {_moment(found.begin)} to {_moment(found.end)} UTC"
+            f"{' by a clock that was set meanwhile' if found.jumps else ''}: "
             f"{counted(found.captures, 'capture')}, {found.kept} of them worth keeping, {_decimal(found.size_bytes)}",
             style="bold",
         ),

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 SCHEMA = "zombiescope.capture-summary/1"
 MOST_BYTES = 1 << 20
 _MOST_PLAIN_BYTES, _MOST_REASONS, _MOST_FIGURE, _MOST_TEXT = 8 << 20, 50, 1e15, 300
+_MOST_AROUND = 86_400.0
 Json = dict[str, Any]
 
 
@@ -85,7 +86,16 @@ def reasons_in(document: Mapping[str, Any] | None) -> tuple[Reason, ...]:
 def read_reasons(rows: Iterable[Any]) -> tuple[Reason, ...]:
     """Those that make sense."""
     timed = ((each, figure(each.get("at"))) for each in rows if isinstance(each, dict))
-    return tuple(Reason(words_of(each, "kind"), at, words_of(each, "words")) for each, at in timed if at is not None)
+    return tuple(
+        Reason(words_of(each, "kind"), at, words_of(each, "words"), _around(each))
+        for each, at in timed
+        if at is not None
+    )
+
+
+def _around(row: Json) -> float | None:
+    seconds = figure(row.get("around"))
+    return None if seconds is None else min(max(seconds, 0.0), _MOST_AROUND)
 
 
 def words_of(row: Json, name: str) -> str:

@@ -106,6 +106,8 @@ class Reason(NamedTuple):
     at: float
     """Seconds since the epoch."""
     words: str
+    around: float | None = None
+    """Seconds before and after it; None: as long as the ring keeps."""
 
     @property
     def weight(self) -> int:

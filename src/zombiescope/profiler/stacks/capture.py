@@ -102,6 +102,11 @@ class Selection(NamedTuple):
     with_idle: bool = False
 
 
+def matches(name: str, glob: str) -> bool:
+    """Also where a name, as it stands, holds what a glob means otherwise: `operator[]`."""
+    return fnmatch.fnmatchcase(name, glob) or name == glob
+
+
 def rows_of(capture: Capture, selection: Selection) -> tuple[slice, Flags | None]:
     """A slice of rows, and which of them count; None means all of them."""
     rows = _slice(capture, selection)
@@ -114,7 +119,7 @@ def rows_of(capture: Capture, selection: Selection) -> tuple[slice, Flags | None
         (capture.event, capture.events, selection.events),
     ):
         if globs:
-            matching = np.array([any(fnmatch.fnmatchcase(name, glob) for glob in globs) for name in names], bool)
+            matching = np.array([any(matches(name, glob) for glob in globs) for name in names], bool)
             wanted.append(matching[column[rows]])
     if selection.side != "both":
         modes = _KERNEL_MODES if selection.side == "kernel" else (USER_MODE, GUEST_USER_MODE)

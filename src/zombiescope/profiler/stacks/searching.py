@@ -4,7 +4,6 @@ each other, and what stands out most of what is usual in the ring comes first; t
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 from typing import Any, NamedTuple
@@ -12,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from zombiescope.profiler.stacks.arrays import I64, Flags, Numbers
-from zombiescope.profiler.stacks.capture import Capture, in_kernel, is_kernel_file
+from zombiescope.profiler.stacks.capture import Capture, in_kernel, is_kernel_file, matches
 from zombiescope.profiler.stacks.flame_graph import Shape
 from zombiescope.profiler.stacks.saturation import rate_of
 from zombiescope.profiler.stacks.summary import KINDS, CauseOf, Peaks, Usuals, frames_of_samples
@@ -64,10 +63,6 @@ class Hit(NamedTuple):
     kind: str
     what: str
     moment: Mapping[str, Any] | None = None
-
-
-def matches(name: str, glob: str) -> bool:
-    return fnmatch.fnmatchcase(name, glob) or name == glob
 
 
 def search(ring: Sequence[Known], question: Question, is_inside: Callable[[str], bool] = lambda _: False) -> list[Hit]:
