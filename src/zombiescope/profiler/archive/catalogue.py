@@ -20,11 +20,9 @@ from zombiescope.profiler.archive.schema import FAMILY, LABELS, NAME, VERSION, L
 from zombiescope.profiler.stacks.capture import matches
 
 _AT_ONCE = 16
-_MOST_ROWS = 1 << 28
-_MOST_BYTES = 1 << 20
+_MOST_ROWS, _MOST_BYTES, _LONGEST = 1 << 28, 1 << 20, 300
 _MOST_UNPACKED = 16 << 20
 """Of the row about a capture."""
-_LONGEST = 300
 SHIP_AGAIN = "ship it again from its node, with --replace"
 _BETWEEN = re.compile(rf"\s+(?=(?:{'|'.join(LABELS)})=)")
 """Terms are parted by blanks; a value may hold some."""
@@ -89,10 +87,10 @@ def read_catalogue(place: Place, times: Times) -> Catalogue:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             read = list(pool.map(lambda name: _entry(place, name), names))
     damaged = [name for name, each in zip(names, read, strict=True) if each is None]
-    gaps = [_damaged(damaged, len(read))] if damaged else []
+    gaps = (_damaged(damaged, len(read)),) if damaged else ()
     begin, end = bounds_of(times)
     inside = [each for each in read if each is not None and each.end >= begin and each.begin < end]
-    return Catalogue(tuple(sorted(inside, key=lambda each: (each.labels.node, each.path))), tuple(gaps))
+    return Catalogue(tuple(sorted(inside, key=lambda each: (each.labels.node, each.path))), gaps)
 
 
 def _damaged(names: Sequence[str], of: int) -> Gap:
@@ -144,10 +142,15 @@ def _entry(place: Place, name: str) -> Entry | None:
         samples, rate = int(row["samples"]), row["rate_hz"]
         if row["capture"] != match["name"] or not 0 < samples <= _MOST_ROWS:
             return None
-        times = (_microseconds(row["begin"]), _microseconds(row["end"]))
-        kept = f"date={match['date']}/{match['name']}.parquet"
-        fits = rate is not None and 0 < float(rate) < 1e6
-        return Entry(kept, quiet(str(row["title"])[:_LONGEST]), labels, *times, samples, float(rate) if fits else None)
+        return Entry(
+            f"date={match['date']}/{match['name']}.parquet",
+            quiet(str(row["title"])[:_LONGEST]),
+            labels,
+            _microseconds(row["begin"]),
+            _microseconds(row["end"]),
+            samples,
+            float(rate) if rate is not None and 0 < float(rate) < 1e6 else None,
+        )
     except (OSError, pa.ArrowException, KeyError, AttributeError, TypeError, ValueError, OverflowError):
         return None
 

@@ -26,11 +26,9 @@ MEMORY = "256MB"
 LEAST_SHARE = 0.0002
 """Of a capture: a function below is taken for one that was not there."""
 _FINER = 4
-_ROWS_AT_ONCE = 1 << 18
-_MOST_STACKS = 1 << 26
+_ROWS_AT_ONCE, _MOST_STACKS, _MOST_MOMENTS = 1 << 18, 1 << 26, 400
 _MOST_UNPACKED = 1 << 29
 """Bytes at once, of the columns that are read: an honest stack takes some, and so does a sample."""
-_MOST_MOMENTS = 400
 _MOST_PAIRS = 1 << 22
 """Of functions and files: counted where they are so few, else sorted."""
 FUNCTIONS, BOXES, MOMENTS = 1, 2, 4
@@ -94,9 +92,7 @@ class Part(NamedTuple):
 
 def count_piece(asked: Asked, piece: Piece) -> Part:
     place, merged = place_at(asked.place), Merged()
-    counted: list[tuple[int, Counted]] = []
-    slots: list[Slot] = []
-    held, unread = 0, list[str]()
+    counted, slots, held, unread = list[tuple[int, Counted]](), list[Slot](), 0, list[str]()
     connection = _connect()
     for entry, side in piece:
         try:
@@ -142,16 +138,14 @@ def _branches(place: Place, entry: Entry) -> Branches:
     table.validate(full=True)  # numbers of names that are not there are read without a word
     table = table.unify_dictionaries()
     size = table["size"].to_numpy().astype(np.int64)
-    texts = [_texts(table[name].combine_chunks()) for name in ("function", "file")]
-    (function, names), (folder, files) = texts
+    (function, names), (folder, files) = (_texts(table[name].combine_chunks()) for name in ("function", "file"))
     numbers, limit = function * max(1, len(files)) + folder, len(names) * len(files)
     pairs, place_of = used_numbers(numbers, limit) if limit <= _MOST_PAIRS else np.unique(numbers, return_inverse=True)
     first, second = np.divmod(pairs, max(1, len(files)))
     keys, number = merged_keys([names[each] for each in first.tolist()], [files[each] for each in second.tolist()])
     numbered = number[place_of]
     branches = checked(Branches(size, np.zeros(len(size), bool), numbered, keys))
-    again = called_again(CallTree(numbered.astype(np.uint32), size.astype(np.uint32)))
-    return branches._replace(is_again=again)
+    return branches._replace(is_again=called_again(CallTree(numbered.astype(np.uint32), size.astype(np.uint32))))
 
 
 def _texts(column: Any) -> tuple[I64, list[str]]:
@@ -207,8 +201,7 @@ def _condition(asked: Asked, entry: Entry) -> tuple[str, list[str], list[Any]]:
 
 def _counts(connection: Any, place: Place, asked: Asked, entry: Entry, stacks: int) -> I64:
     condition, columns, values = _condition(asked, entry)
-    rows = _rows(place, entry, asked, ["stack", "weight", *columns])
-    connection.register("rows_read", rows)
+    connection.register("rows_read", _rows(place, entry, asked, ["stack", "weight", *columns]))
     sql = f"select stack, sum(weight)::bigint as many from rows_read where {condition} group by stack"  # noqa: S608 (no text of others)
     found = connection.execute(sql, values).fetchnumpy()
     counts = np.zeros(stacks, np.int64)
@@ -222,8 +215,7 @@ def _counts(connection: Any, place: Place, asked: Asked, entry: Entry, stacks: i
 def _slots(connection: Any, place: Place, asked: Asked, entry: Entry, branches: Branches) -> tuple[list[Slot], int]:
     held: Flags = np.ones(len(branches.size), bool)
     if asked.function:
-        chosen = np.array([matches(key[0], asked.function) for key in branches.keys], bool)
-        held = holding(branches, chosen)
+        held = holding(branches, np.array([matches(key[0], asked.function) for key in branches.keys], bool))
     if not held.any():
         return [], 0
     condition, columns, values = _condition(asked, entry)

@@ -17,8 +17,7 @@ from zombiescope.profiler.stacks.about import Coverage, Note, RawFiles
 
 _USUAL_BYTES = 10.0
 """Of a stored sample, until a ring has shown how many (`bench/bench_profile.py`)."""
-_LEAST_SAMPLES = 1000
-_MOST_HOLES = 10
+_LEAST_SAMPLES, _MOST_HOLES = 1000, 10
 _UNREAD = Gap("captures", "raw segments, as they were sampled, are not read here", "zombiescope profile import FILE")
 _NOTABLE = ("rate", "clock", "full", "failed", "dropped", "over")
 
@@ -115,7 +114,6 @@ def render_ring_text(
             Text(f"{needs} ({by})"),
         ]
     said = [one for one in notes if one.what in _NOTABLE][-5:]
-    others = f"{counted(other_rings, 'other ring')} in this folder"
     return [
         Text(
             f"the ring covers {duration(found.seconds)}, {_moment(found.begin)} to {_moment(found.end)} UTC"
@@ -130,7 +128,7 @@ def render_ring_text(
             for at, by_seconds in found.jumps[-_MOST_HOLES:]
         ),
         *(Text(f"{_moment(one.at)}  {one.what}: {one.words}", style="dim") for one in said),
-        *([Text(others, style="dim")] if other_rings > 0 else []),
+        *([Text(f"{counted(other_rings, 'other ring')} in this folder", style="dim")] if other_rings > 0 else []),
     ]
 
 
