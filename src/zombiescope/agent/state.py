@@ -209,8 +209,8 @@ class State:
             if self._lifecycle.tier is not EventTier.POLLING:
                 values["releases"] = total.releases
             spans = {
-                "lifetime_seconds": self._lifecycle.lifetimes.median_seconds(),
-                "as_zombie_seconds": self._lifecycle.zombie_times.median_seconds(),
+                "lifetime_seconds": self._lifecycle.lifetimes.quantile_seconds(0.5),
+                "as_zombie_seconds": self._lifecycle.zombie_times.quantile_seconds(0.5),
             }
             values |= {name: span for name, span in spans.items() if span is not None}
         values |= self._of_makers() | self._of_heavy()

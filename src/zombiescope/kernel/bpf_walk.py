@@ -44,7 +44,7 @@ class Depth(NamedTuple):
 
 COUNT_ONLY = Depth(0, 0)
 # (kernel time spent so far, depth): whole zombies while the walk is cheap, samples when there are too many of them.
-_DEPTHS = ((60_000_000, Depth(64, 1 << 20)), (110_000_000, Depth(4, 256)), (1 << 63, Depth(1, 16)))
+_DEPTHS = ((60_000_000, Depth(128, 1 << 20)), (110_000_000, Depth(4, 256)), (1 << 63, Depth(1, 16)))
 
 
 class _Chunk(NamedTuple):

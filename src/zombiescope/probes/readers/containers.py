@@ -118,6 +118,17 @@ def own_pod(mountinfo: bytes, cgroup: bytes) -> str:
     return inside[1].decode("ascii") if inside else ""
 
 
+def read_pod_volumes(host: Host) -> dict[str, bytes]:
+    """File systems that kubelet mounted for a pod, such as an emptyDir in memory, by device and each with its place: as the machine
+    itself has them mounted, for a pod of ours sees its own mounts alone."""
+    rows = (line.split(b" ") for line in read_or_nothing(host, b"/proc/1/mountinfo").splitlines())
+    return {
+        words[2].decode("ascii", "replace"): words[4]
+        for words in rows
+        if len(words) > 4 and words[3] == b"/" and _MOUNTED.search(words[4])
+    }
+
+
 _DOCKER = b"/var/lib/docker/containers"
 
 

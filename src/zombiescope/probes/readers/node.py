@@ -208,6 +208,12 @@ def read_levers(host: Host, hierarchy: Hierarchy, parents: Iterable[bytes]) -> L
     )
 
 
+def read_layers(host: Host, folders: Iterable[bytes]) -> dict[bytes, bool]:
+    """Whether a container writes or wrote into a layer: overlayfs makes a folder of its own beside what it is mounted to write to;
+    images are unpacked without. Those that cannot be looked at are left out."""
+    return {folder: answers(host.inode, folder + b"/work/work") for folder in folders if answers(host.inode, folder)}
+
+
 def _is_untold(host: Host, hierarchy: Hierarchy, parent: bytes) -> bool:
     """Nobody asked when the recording was made: for none of the files, or of the nodes for the root of v1."""
     if hierarchy.version is HierarchyVersion.V1 and parent == b"/":
