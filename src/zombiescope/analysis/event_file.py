@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from zombiescope.analysis.pod_owner import owner_by_name
+from zombiescope.analysis.pod_owner import owner_by_name, statuses_of
 from zombiescope.errors import UsageError
 from zombiescope.facts.history import ACTOR_FAILURE, JOB_FAILURE, JOB_SUCCESS, Mark
 from zombiescope.facts.names import shown, shown_text
@@ -23,11 +23,17 @@ def is_of_cluster(said: Any) -> bool:
 
 _CLUSTER_FAILURES = (
     "OOMKilling", "OOMKilled", "SystemOOM", "BackOff", "Failed", "BackoffLimitExceeded", "DeadlineExceeded", "Evicted",
-    "FailedPostStartHook", "NodeNotReady",
+    "FailedPostStartHook", "NodeNotReady", "PodFailurePolicy", "FailedIndexes", "MaxFailedIndexesExceeded",
 )  # fmt: skip
+_PULLING = ("Back-off pulling ", "Failed to pull ", "Error: ErrImagePull", "Error: ImagePullBackOff")
+"""A registry's trouble: nothing ran."""
 _CLUSTER_SUCCESSES = ("Completed",)
 _OURS = Owner(DAEMON_SET, "zombiescope")
 """As every manifest and the chart call it: when our own agents are restarted, no job has failed."""
+
+
+_STAMPS = ("firstTimestamp", "lastTimestamp", "eventTime", "deprecatedFirstTimestamp", "deprecatedLastTimestamp")
+"""As `v1` and `events.k8s.io/v1` call them."""
 
 
 def cluster_marks(said: Any, node: str = "") -> tuple[Mark, ...]:
@@ -43,38 +49,31 @@ def _marks_of(item: Mapping[str, Any], node: str) -> list[Mark]:
 
 def _cluster_event(event: Mapping[str, Any], node: str) -> list[Mark]:
     reason, words = str(event.get("reason", "")), str(event.get("message") or event.get("note") or "")
-    about, source = _inside(event, "involvedObject") or _inside(event, "regarding"), _inside(event, "source")
+    about = _inside(event, "involvedObject") or _inside(event, "regarding")
+    source = _inside(event, "source") or _inside(event, "deprecatedSource")
     host = str(source.get("host") or event.get("reportingInstance") or "") if about.get("kind") != "Job" else ""
     if (
         (node and host and host != node)
-        or (reason == "BackOff" and "pulling" in words)
+        or words.startswith(_PULLING)
         or _is_ours(about)
         or reason not in (*_CLUSTER_FAILURES, *_CLUSTER_SUCCESSES)
     ):
         return []
     what = JOB_SUCCESS if reason in _CLUSTER_SUCCESSES else JOB_FAILURE
     name = f"{about.get('namespace', '')}/{about.get('name', '')}".strip("/")
-    stamps = (
-        event.get("firstTimestamp"),
-        event.get("lastTimestamp"),
-        event.get("eventTime"),
-        _inside(event, "series").get("lastObservedTime"),
-    )
+    stamps = (*map(event.get, _STAMPS), _inside(event, "series").get("lastObservedTime"))
     times = {at for stamp in stamps if stamp and (at := _moment(str(stamp))) is not None}
     return [Mark(at, what, _line(f"{about.get('kind', '')} {name}: {reason}: {words}")) for at in times]
 
 
 def _ended_pods(pod: Mapping[str, Any], node: str) -> list[Mark]:
     where = _inside(pod, "spec").get("nodeName")
-    statuses = _inside(pod, "status").get("containerStatuses")
-    if (node and where and where != node) or not isinstance(statuses, list):
-        return []
     about, marks = _inside(pod, "metadata"), []
-    if _is_ours({"kind": "Pod", **about}):
+    if (node and where and where != node) or _is_ours({"kind": "Pod", **about}):
         return []
-    for status in statuses:
+    for status in statuses_of(pod):
         for state in ("state", "lastState"):
-            ended = _inside(_inside(status, state), "terminated") if isinstance(status, dict) else {}
+            ended = _inside(_inside(status, state), "terminated")
             at = _moment(str(ended.get("finishedAt") or ""))
             if ended.get("reason") == "OOMKilled" and at is not None:
                 name = f"{about.get('namespace', '')}/{about.get('name', '')}/{status.get('name', '')}"

@@ -188,13 +188,22 @@ def node_in(names: Sequence[str]) -> str:
     return suffix[at + 1 :] if at >= 0 else ""
 
 
+_TEMPLATES = {"pod-template-hash": DEPLOYMENT, "rollouts-pod-template-hash": "Rollout"}
+"""Kubernetes' own, and Argo's, which has ReplicaSets too."""
+_DEPLOYED, _DEPLOYMENT_CONFIG = "deploymentconfig", "DeploymentConfig"
+"""OpenShift's, above a ReplicationController for each version."""
+
+
 def owner_by_labels(uid: str, name: str, labels: Mapping[str, str], node: str = "") -> Owner | None:
     """Controllers label what they make; a container runtime hands the labels on. None where no label tells."""
     if "statefulset.kubernetes.io/pod-name" in labels:
         return Owner(STATEFUL_SET, name.rpartition("-")[0] or name, is_guess=False)
-    template = labels.get("pod-template-hash")
-    if template and f"-{template}-" in name:
-        return Owner(DEPLOYMENT, name[: name.rindex(f"-{template}-")], is_guess=False)
+    for label, kind in _TEMPLATES.items():
+        template = labels.get(label)
+        if template and f"-{template}-" in name:
+            return Owner(kind, name[: name.rindex(f"-{template}-")], is_guess=False)
+    if _DEPLOYED in labels:
+        return Owner(_DEPLOYMENT_CONFIG, labels[_DEPLOYED], is_guess=False)
     job = labels.get("batch.kubernetes.io/job-name") or labels.get("job-name")
     if job:
         return owner_of_job(job)
@@ -221,9 +230,13 @@ def owner_by_references(pod: Mapping[str, Any]) -> Owner | None:
     if controller is None:
         return Owner(POD, name, is_guess=False)
     kind, owner = str(controller.get("kind", "")), str(controller.get("name", ""))
-    template = str(_object(about.get("labels")).get("pod-template-hash", ""))
-    if kind == "ReplicaSet" and template and owner.endswith(f"-{template}"):
-        return Owner(DEPLOYMENT, owner.removesuffix(f"-{template}"), is_guess=False)
+    labels = _object(about.get("labels"))
+    for label, above in _TEMPLATES.items() if kind == "ReplicaSet" else ():
+        template = str(labels.get(label, ""))
+        if template and owner.endswith(f"-{template}"):
+            return Owner(above, owner.removesuffix(f"-{template}"), is_guess=False)
+    if kind == "ReplicationController" and labels.get(_DEPLOYED):
+        return Owner(_DEPLOYMENT_CONFIG, str(labels[_DEPLOYED]), is_guess=False)
     if kind == JOB:
         return owner_of_job(owner)
     if kind == "Node":
@@ -256,10 +269,11 @@ def _pod(item: Mapping[str, Any], node: str) -> Pod | None:
         return None
     owner = owner_by_references(item) or owner_by_name(uid, name, node)
     owner = owner._replace(name=shown_text(owner.name))
-    return Pod(shown_text(uid), namespace, name, owner, tuple(map(_container, _statuses(item))))
+    return Pod(shown_text(uid), namespace, name, owner, tuple(map(_container, statuses_of(item))))
 
 
-def _statuses(item: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+def statuses_of(item: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+    """Of all containers of a pod, those that begin it and those that were put in later among them."""
     status = _object(item.get("status"))
     for kind in ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"):
         found = status.get(kind)
@@ -293,7 +307,7 @@ def _reason(waiting: Mapping[str, Any], ended: Mapping[str, Any]) -> str:
 
 
 def _ids(item: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
-    for status in _statuses(item):
+    for status in statuses_of(item):
         name = shown_text(str(status.get("name", "")))
         ended = _object(_object(status.get("lastState")).get("terminated"))
         for said in (status.get("containerID"), ended.get("containerID")):

@@ -37,6 +37,11 @@ class Levers(NamedTuple):
     """SysV segments by id, with the number of processes attached."""
     files_in_use: Mapping[bytes, HeldBy] = {}
     """Files in memory that a live process has open or mapped, by path, with the process."""
+    layers: Mapping[bytes, bool] = {}
+    """Layers that hold zombies of pods, by folder: whether it is a container's own, which goes with it, or an image's. Those that
+    could not be looked at are not among them."""
+    volumes: Mapping[str, bytes] = {}
+    """File systems of pods alone, such as emptyDirs in memory, by device: where the machine has them mounted."""
     gaps: tuple[Gap, ...] = ()
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from zombiescope.analysis.autopsy import Body, pages_of
 from zombiescope.analysis.freeing import actions_on, is_in_swap_cache
-from zombiescope.analysis.maker import unit_maker
+from zombiescope.analysis.maker import pod_uid_of, unit_maker
 from zombiescope.diagnosis.audit import Audit, UnitAudit
 from zombiescope.facts.cgroups import PAGE_BYTES_UNTOLD
 from zombiescope.facts.names import raw
@@ -133,17 +133,24 @@ _KEPT_VOLUMES = (b"empty-dir", b"secret", b"projected", b"configmap", b"downward
 """Those that end with their pod; any other may be somebody's data, and stays."""
 
 
-def goes_with_pods(pin: Pin, uids: frozenset[str]) -> bool:
-    """What holds a zombie is a file that kubelet removes when it removes the pod: an emptyDir's, a log."""
-    if pin.name is None or is_of_disk(pin):
-        return False
-    log = _LOGS_OF_A_POD.search(pin.name)
+def goes_with_pods(name: bytes, uids: frozenset[str]) -> bool:
+    """Of a file, whether kubelet removes it when it removes the pod: an emptyDir's, a log."""
+    log = _LOGS_OF_A_POD.search(name)
     if log:
         return log[1].decode() in uids
-    found = _OF_A_POD.search(pin.name)
+    found = _OF_A_POD.search(name)
     if found is None or found[1].decode() not in uids:
         return False
     return found[2] is None or found[2].removeprefix(b"kubernetes.io~") in _KEPT_VOLUMES
+
+
+_LAYER = re.compile(rb"(.*/(?:snapshots/[0-9]+|overlay2?/[0-9a-z]+))/(?:fs|diff)/", re.DOTALL)
+
+
+def layer_of(pin: Pin) -> bytes | None:
+    """The folder of a layer, an image's or a container's own, as containerd, Docker, CRI-O and podman lay them out."""
+    found = _LAYER.match(pin.name or b"")
+    return found[1] if found else None
 
 
 def is_of_disk(pin: Pin) -> bool:
@@ -151,13 +158,21 @@ def is_of_disk(pin: Pin) -> bool:
     return pin.fstype == "bdev"
 
 
+_GOES, _STAYS, _OF_DISK, _PERHAPS = "goes", "stays", "of disk", "perhaps"
+"""What becomes of a pin when its pods end."""
+_UNSEEN_LAYERS = (
+    "layers hold some of them, and which are of containers, that go, and which of images cannot be seen from here"
+)
+
+
 class Reckoning:
     """Pulls levers one set after the other and says what each set frees."""
 
-    def __init__(self, choices: ChosenLevers, attached: dict[int, int], page_bytes: int) -> None:
+    def __init__(self, choices: ChosenLevers, levers: Levers, page_bytes: int) -> None:
         self._left = list(choices.held)
         self._pulled: set[Lever] = set()
-        self._attached, self._page_bytes = attached, page_bytes
+        self._attached, self._page_bytes = levers.segments, page_bytes
+        self._layers, self._volumes = levers.layers, levers.volumes
 
     @property
     def left(self) -> int:
@@ -178,21 +193,39 @@ class Reckoning:
         """What the end of these pods frees: whose every pin is a file that goes with them. Nothing is pulled. A page of the disk's
         own about such a file outlives it (ext4 forgets a freed block, and its page stays in the cache until reclaim takes it): who
         has one beside stays, and how many those are is said."""
-        held_by_files = [held for held in self._left if any(goes_with_pods(pin, pods) for pin in held.body.pins)]
-        perhaps = [
-            held
-            for held in held_by_files
-            if all(goes_with_pods(pin, pods) or is_of_disk(pin) for pin in held.body.pins)
-        ]
-        going = [held for held in perhaps if not any(map(is_of_disk, held.body.pins))]
+        fates = [(held, {self._fate(held.body, pin, pods) for pin in held.body.pins}) for held in self._left]
+        theirs = [(held, fates) for held, fates in fates if fates & {_GOES, _PERHAPS} and _STAYS not in fates]
+        going = [held for held, fates in theirs if fates == {_GOES}]
+        unsure = sum(_OF_DISK not in fates for _, fates in theirs) - len(going)
         sure = [held for held in going if not any(pin.sampled for pin in held.body.pins)]
+        up_to = len(going) + unsure
         if len(going) - len(sure) > _UNSURE_ALLOWED * len(going):
             why = "more files hold them than were looked at one by one, and not all may go with the pods"
-            return Expected(None, None, len(going), why)
+            return Expected(None, None, up_to, why)
+        if unsure > max(_UNSURE_ALLOWED * up_to, 1):
+            return Expected(None, None, up_to, _UNSEEN_LAYERS)
         pages = sum(pages_of(held.body.zombie) for held in sure)
-        stay = len(perhaps) - len(going)
-        why = f"{stay:,} more stay until reclaim takes the disk's own pages about those files" if stay else ""
-        return Expected(len(sure), pages * self._page_bytes, len(going), why)
+        stay = len(theirs) - up_to
+        more = " more" if up_to else ""
+        beside = [f"{stay:,}{more} stay until reclaim takes the disk's own pages about those files"] if stay else []
+        beside += [f"{unsure:,} more may go, held by layers that cannot be seen from here"] if unsure else []
+        if not theirs:
+            has_some = any(pod_uid_of(held.body.zombie.path) in pods for held in self._left)
+            beside = ["what holds theirs stays when the pods end" if has_some else "no zombie of these pods was seen"]
+        return Expected(len(sure), pages * self._page_bytes, up_to, "; ".join(beside))
+
+    def _fate(self, body: Body, pin: Pin, pods: frozenset[str]) -> str:
+        """Whoever wrote from a pod into a container's own layer wrote into that pod's: no other container sees it."""
+        if is_of_disk(pin):
+            return _OF_DISK
+        beside = self._volumes.get(pin.device or "") if pin.path is None else None
+        if goes_with_pods((beside or b"") + (pin.name or b""), pods):
+            return _GOES
+        layer = layer_of(pin) if pod_uid_of(body.zombie.path) in pods else None
+        if layer is None:
+            return _STAYS
+        is_own = self._layers.get(layer)
+        return _PERHAPS if is_own is None else _GOES if is_own else _STAYS
 
     def _going(self, pulled: set[Lever]) -> list[HeldZombie]:
         return [held for held in self._left if held.pins and not any(each.isdisjoint(pulled) for each in held.pins)]

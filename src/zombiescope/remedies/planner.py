@@ -69,7 +69,7 @@ def _makers(audit: Audit | None) -> tuple[str, ...]:
 
 
 def _numbered(situation: Situation) -> tuple[tuple[Step, ...], int]:
-    reckoning = Reckoning(situation.choices, dict(situation.levers.segments), situation.page_bytes)
+    reckoning = Reckoning(situation.choices, situation.levers, situation.page_bytes)
     steps: list[Step] = []
     for recipe, draft in _drafts(situation):
         if any(step.name == draft.name for step in steps):
