@@ -47,8 +47,7 @@ def close_door(config: Config, server: Server) -> None:
 
 def guards_of(config: Config) -> Guards:
     """Raises UsageError where the token cannot be read."""
-    address = listen_address(config.text("listen"))
-    token = config.text("token_file")
+    address, token = listen_address(config.text("listen")), config.text("token_file")
     where = address[0] if isinstance(address, tuple) else ""
     return guards_for(where, config.words("hosts"), read_token(token) if token else "")
 

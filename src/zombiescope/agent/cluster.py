@@ -64,8 +64,14 @@ def settings_of(config: Config, node_name: str) -> Settings | None:
     node = config.text("kubernetes_node") or node_name
     if not _NODE.fullmatch(node):
         raise UsageError("cannot use kubernetes_node", f"{node!r} is not the name of a node", 'kubernetes_node = "n1"')
-    numbers = config.number("kubernetes_hold_seconds"), config.number("kubernetes_heartbeat_seconds")
-    return Settings(words, node, config.text("kubernetes_api"), config.text("kubernetes_account"), *numbers)
+    return Settings(
+        words,
+        node,
+        config.text("kubernetes_api"),
+        config.text("kubernetes_account"),
+        config.number("kubernetes_hold_seconds"),
+        config.number("kubernetes_heartbeat_seconds"),
+    )
 
 
 class Teller:

@@ -196,8 +196,7 @@ class Agent:
         self._troubles.happened(name, what, time.monotonic())
 
     def _grow(self) -> None:
-        pace = max(GROWTH_SECONDS, self.config.number("interval_seconds"))
-        self._due["growth"] = on_the_beat(time.monotonic(), pace)
+        self._due["growth"] = on_the_beat(time.monotonic(), max(GROWTH_SECONDS, self.config.number("interval_seconds")))
         self.state.consider_growth()
         findings = self.state.judge().diagnosis.findings
         present = {each.id: each.severity.value for each in findings if each.verdict is Verdict.PRESENT}

@@ -114,12 +114,12 @@ def explain(zombies: Iterable[Zombie], holders: Iterable[Holder]) -> tuple[Zombi
 
 def files_in_question(zombies: Iterable[Zombie]) -> dict[tuple[str, int], bytes]:
     """Files that somebody alive may have open or mapped, each with its last name: shared memory of any kind, and mapped cache."""
-    found: dict[tuple[str, int], bytes] = {}
-    for pin in (pin for zombie in zombies for pin in zombie.pins):
-        if pin.device is None or pin.inode is None or not (_is_nameless(pin) or _may_be_used(pin)):
-            continue
-        found[pin.device, pin.inode] = (pin.name or b"").rpartition(b"/")[2]
-    return found
+    asked = (pin for zombie in zombies for pin in zombie.pins if _is_nameless(pin) or _may_be_used(pin))
+    return {
+        (pin.device, pin.inode): (pin.name or b"").rpartition(b"/")[2]
+        for pin in asked
+        if pin.device is not None and pin.inode is not None
+    }
 
 
 def with_file_holders(zombies: Iterable[Zombie], holders: Mapping[tuple[str, int], HeldBy]) -> tuple[Zombie, ...]:

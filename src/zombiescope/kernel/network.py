@@ -80,8 +80,7 @@ def parse_answer(message: bytes, protocol: int) -> DiagSocket | None:
         if length < _ATTRIBUTE.size:
             break
         if kind == _CGROUP_ID and length == _ATTRIBUTE.size + 8 and at + length <= len(message):
-            cgroup = int.from_bytes(message[at + 4 : at + 12], "little")
-            return DiagSocket(cgroup, _PROTOCOLS[protocol], inode)
+            return DiagSocket(int.from_bytes(message[at + 4 : at + 12], "little"), _PROTOCOLS[protocol], inode)
         at += (length + 3) & ~3
     return None
 

@@ -167,11 +167,14 @@ class SoftirqHist:
         buckets, dropped = buckets_by_core(self._instance.read(f"events/synthetic/{self._event}/hist"))
         longest = longest_by_core(self._instance.read(f"{_ENTRY}/hist"))
         others: dict[str, list[Any]] = {kind: [[], 0.0, None, False] for kind in CoreLatency._fields[1:]}
-        cores = {
-            str(core): others | {"network": [buckets.get(core, []), longest.get(core, 0.0), None, False]}
-            for core in sorted({*buckets, *longest})
+        return {
+            "cores": {
+                str(core): others | {"network": [buckets.get(core, []), longest.get(core, 0.0), None, False]}
+                for core in sorted({*buckets, *longest})
+            },
+            "missed": dropped,
+            "by": "hist",
         }
-        return {"cores": cores, "missed": dropped, "by": "hist"}
 
     def close(self) -> None:
         """Waits until everything is taken away."""

@@ -253,8 +253,7 @@ class Jury:
         return self._probe(parent, group[:middle]) + self._probe(parent, group[middle:])
 
     def _pinned(self, hit: Hit, pages: int, proof: Proof) -> PinnedFile:
-        found = hit.found
-        candidate = found.candidate
+        found, candidate = hit.found, hit.found.candidate
         path_in_fs = candidate.path_in_fs
         if found.path is None and path_in_fs is not None:
             path_in_fs = path_in_fs.removesuffix(_DELETED)

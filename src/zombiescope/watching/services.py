@@ -144,8 +144,8 @@ def _processes(host: Host) -> tuple[frozenset[str], dict[str, int], Running]:
         units.update({owner for place in places if (owner := unit_of(place))})
         held = {found[1].decode(): shown(place) for place in places if (found := _CONTAINER.search(place))}
         containers.update(held)
-        is_kernels = parent == b"2" or name == b"2"
-        if not held and not is_kernels and not any(_OWNED.search(place) for place in places):
+        # Process 2 makes the kernel's own threads.
+        if not held and b"2" not in (parent, name) and not any(map(_OWNED.search, places)):
             outside[program] += 1
     return frozenset(programs), dict(units), Running(containers, dict(outside), frozenset(cgroups))
 

@@ -116,13 +116,12 @@ def _evidence_of_counters(counters: NicCounters | Gap, grown: dict[str, dict[str
         for device, names in grown.items()
         for name, more in names.items()
     ]
-    for device in counters.last:
-        found += [
-            Evidence(f"{device.device}.{name}", value, "since the driver was loaded", "ethtool", counters.at)
-            for name, value in device.counters.items()
-            if value
-        ]
-    return found
+    return found + [
+        Evidence(f"{seen.device}.{name}", value, "since the driver was loaded", "ethtool", counters.at)
+        for seen in counters.last
+        for name, value in seen.counters.items()
+        if value
+    ]
 
 
 _WORDS = {

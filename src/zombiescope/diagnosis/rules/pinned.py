@@ -158,12 +158,9 @@ def _judge(case: Case, rule: Declaration) -> Finding:
 
 def makers_of(rule: Declaration, remains: Remains) -> list[tuple[str, int]]:
     """Who made the zombies that these kinds hold, most first."""
-    found = Counter[str]()
-    for each in remains.makers:
-        held = min(sum(each.by_pin.get(kind, 0) for kind in rule.pins), each.zombies)
-        if held:
-            found[each.maker] = held
-    return found.most_common()
+    held = {each.maker: sum(each.by_pin.get(kind, 0) for kind in rule.pins) for each in remains.makers}
+    most = Counter({each.maker: min(held[each.maker], each.zombies) for each in remains.makers})
+    return [(maker, number) for maker, number in most.most_common() if number]
 
 
 def _summary(rule: Declaration, remains: Remains, held: int) -> str:

@@ -112,8 +112,9 @@ def _look(host: Host, *, believe_users: bool) -> dict[str, Any]:
     ):  # the ring has forgotten the beginning
         older = _journal_lines()
         lines = [line for line in older if line[0] < oldest - 0.5] + lines if isinstance(older, list) else lines
-    source = LogSource.KMSG if isinstance(log, Kmsg) else LogSource.KLOG
-    return digest(source, lines, log.lost, now, believe_users=believe_users)
+    return digest(
+        LogSource.KMSG if isinstance(log, Kmsg) else LogSource.KLOG, lines, log.lost, now, believe_users=believe_users
+    )
 
 
 def _open_log(host: Host, *, from_end: bool = False) -> Kmsg | Klog:
