@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from zombiescope import host
 from zombiescope.config import Config
 from zombiescope.diagnosis.engine import CONDITION as CONDITION_TYPE
 from zombiescope.diagnosis.engine import Condition, ConditionStatus, HeldCondition
@@ -205,25 +206,23 @@ def _place(settings: Settings) -> tuple[object, ...]:
 
 
 def _speak(settings: Settings, condition: Condition, event: Condition | None, *, is_new: bool) -> bytes:
-    """In the child."""
-    from zombiescope.host.cluster_api import PLAIN, STRATEGIC, Api, Sending, send  # noqa: PLC0415 (TLS, in the child alone)
-
-    wanted = []
+    """In the child, which alone loads TLS."""
+    asking, wanted = host.cluster_api, []
     if CONDITION in settings.words:
         path = f"/api/v1/nodes/{settings.node}/status"
         patch = lambda at: condition_patch(condition, at, is_transition=is_new)  # noqa: E731 (one of two like it)
-        wanted.append(Sending("PATCH", path, STRATEGIC, patch))
+        wanted.append(asking.Sending("PATCH", path, asking.STRATEGIC, patch))
     if event:
         told = lambda at: node_event(settings.node, event, at)  # noqa: E731
-        wanted.append(Sending("POST", "/api/v1/namespaces/default/events", PLAIN, told))
-    return json.dumps(send(Api(settings.address, settings.account), wanted)._asdict()).encode()
+        wanted.append(asking.Sending("POST", "/api/v1/namespaces/default/events", asking.PLAIN, told))
+    return json.dumps(asking.send(asking.Api(settings.address, settings.account), wanted)._asdict()).encode()
 
 
 def _unsay(settings: Settings) -> bytes:
-    from zombiescope.host.cluster_api import STRATEGIC, Api, Sending, send  # noqa: PLC0415 (TLS, in the child alone)
-
-    gone = Sending("PATCH", f"/api/v1/nodes/{settings.node}/status", STRATEGIC, lambda _: removal_patch())
-    return json.dumps(send(Api(settings.address, settings.account), [gone])._asdict()).encode()
+    asking = host.cluster_api
+    path = f"/api/v1/nodes/{settings.node}/status"
+    gone = asking.Sending("PATCH", path, asking.STRATEGIC, lambda _: removal_patch())
+    return json.dumps(asking.send(asking.Api(settings.address, settings.account), [gone])._asdict()).encode()
 
 
 def condition_patch(condition: Condition, at: float, *, is_transition: bool) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import os
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
+from zombiescope import pipeline
 from zombiescope.analysis.autopsy import (
     NOBODY,
     Autopsy,
@@ -46,7 +47,7 @@ from zombiescope.pipeline.mistyped import refuse_maker
 from zombiescope.pipeline.opening import Progress
 from zombiescope.probes.cgroups import read_memory_hierarchy
 from zombiescope.probes.readers.cgroup_census import read_census, read_one_look
-from zombiescope.probes.readers.holders import read_deleted_tasks, read_socket_pins
+from zombiescope.probes.readers.holders import read_deleted_tasks, read_shared_memory_holders, read_socket_pins
 from zombiescope.probes.readers.memcg_residual import read_residuals
 from zombiescope.probes.readers.node import read_identity, read_shape
 from zombiescope.probes.readers.page_pins import read_page_pins
@@ -174,8 +175,6 @@ def _with_file_holders(host: Host, walk: Walk) -> tuple[Walk, tuple[Gap, ...]]:
     wanted = files_in_question(walk.zombies)
     if not wanted:
         return walk, ()
-    from zombiescope.probes.readers.holders import read_shared_memory_holders  # noqa: PLC0415
-
     found = read_shared_memory_holders(host, wanted)
     if isinstance(found, Gap):
         return walk, (found,)
@@ -234,9 +233,8 @@ def names_for(host: Host, walk: Walk, state: bytes | None = None) -> KnownPods:
     """Of the pods that left zombies; most hosts have none."""
     if not any(b"pod" in zombie.path for zombie in walk.zombies):
         return NOBODY
-    from zombiescope.pipeline.asking_pods import read_known_pods  # noqa: PLC0415
 
-    return read_known_pods(host, None if state is None else os.fsdecode(state))
+    return pipeline.asking_pods.read_known_pods(host, None if state is None else os.fsdecode(state))
 
 
 def _gaps_of(every: Autopsy, wanted: Autopsy, choice: Choice) -> list[Gap]:
@@ -253,7 +251,6 @@ def _gaps_of(every: Autopsy, wanted: Autopsy, choice: Choice) -> list[Gap]:
 
 def _recalled(host: Host, progress: Progress) -> Gathered:
     """What a recording kept of an autopsy; where it kept none, what its plain files tell, and why there is no more."""
-
     kept = recall(host)
     if isinstance(kept, Gathered):
         return kept

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from zombiescope import pipeline
 from zombiescope.analysis.knowledge import DeclaredNeed, KnowledgeBase
 from zombiescope.analysis.scan import Population, derive_population
 from zombiescope.analysis.trend import slope_per_second
@@ -193,10 +194,9 @@ def _remembered(host: Host, state: bytes) -> GrowthSeen | Gap | None:
     """From the agent's history, where one is kept and is recent; a host without one is judged by its counts alone."""
     if not state or host.label != "this host":
         return None
-    from zombiescope.pipeline.recall import recent_from_history  # noqa: PLC0415 (most hosts keep none)
 
     try:
-        recent = recent_from_history(host, state)
+        recent = pipeline.recall.recent_from_history(host, state)
     except ObservationError as error:
         return Gap("growth", f"{error.what}: {error.why}", error.hint)
     found = recent.growth if recent else None

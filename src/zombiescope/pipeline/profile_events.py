@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from zombiescope import pipeline
 from zombiescope.analysis.core_saturation import parse_causes
 from zombiescope.analysis.nic_resets import derive_resets
 from zombiescope.config import thresholds_for
@@ -207,10 +208,11 @@ class _Findings:
 
 
 def _findings() -> dict[str, Severity] | None:
-    from zombiescope.pipeline.scan import scan  # noqa: PLC0415 (an agent that only shows captures does not pay for it)
 
     try:
-        found = scan(LiveHost(), with_bytes=False, thresholds=thresholds_for(None, is_live=True)).diagnosis.findings
+        found = pipeline.scan.scan(
+            LiveHost(), with_bytes=False, thresholds=thresholds_for(None, is_live=True)
+        ).diagnosis.findings
     except ZombiescopeError:
         return None
     return {one.id: one.severity for one in found if one.verdict is Verdict.PRESENT}

@@ -6,6 +6,7 @@ Nothing of a request ever becomes part of a response. GET and HEAD, no body, one
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping
 from hashlib import sha256
 from types import ModuleType
@@ -174,8 +175,6 @@ _MOST_UNPACKED = 1 << 20
 
 
 def packed(body: bytes, level: int = 6) -> bytes:
-    import zlib  # noqa: PLC0415
-
     packer = zlib.compressobj(level, zlib.DEFLATED, 31)
     return packer.compress(body) + packer.flush()
 
@@ -186,8 +185,6 @@ def etag_of(content: bytes) -> str:
 
 def _unpacked(response: Response) -> Response:
     """For the few that do not take gzip; what is long they do not get: it would take more memory than the agent has."""
-    import zlib  # noqa: PLC0415
-
     unpacker = zlib.decompressobj(31)
     body = unpacker.decompress(response.body, _MOST_UNPACKED)
     if unpacker.unconsumed_tail:

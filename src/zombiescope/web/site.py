@@ -19,6 +19,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any, NamedTuple, Protocol
 
+from zombiescope import web
 from zombiescope.errors import ObservationError, ZombiescopeError, reason_of
 from zombiescope.host.children import Tended
 from zombiescope.presenters.document import Json
@@ -163,9 +164,8 @@ def _file(root: Traversable, name: str) -> Traversable | None:
 
 
 def _save() -> Response:
-    from zombiescope.web.one_file import one_file  # noqa: PLC0415 (few ask for it)
 
-    text = one_file().encode()
+    text = web.one_file.one_file().encode()
     return Response(200, "text/html; charset=utf-8", text, etag=etag_of(text))
 
 
