@@ -182,9 +182,7 @@ def _with_file_holders(host: Host, walk: Walk) -> tuple[Walk, tuple[Gap, ...]]:
 
 
 def _gaps(census: Census | Gap, residuals: Residuals | Gap) -> tuple[Gap, ...]:
-    gaps = []
-    if isinstance(census, Gap):
-        gaps.append(census.about("reconciliation.counted_minus_live"))
+    gaps = [census.about("reconciliation.counted_minus_live")] if isinstance(census, Gap) else []
     if isinstance(residuals, Gap):
         gaps.append(residuals.about("reconciliation.residual_pages"))
     elif residuals.unsplit:
@@ -257,8 +255,9 @@ def _recalled(host: Host, progress: Progress) -> Gathered:
     seen = gather(host, progress)
     if not kept:
         return seen
-    walk = seen.walk._replace(gaps=(Gap("zombies", kept, "run zombiescope on the host itself"), *seen.walk.gaps))
-    return seen._replace(walk=walk)
+    return seen._replace(
+        walk=seen.walk._replace(gaps=(Gap("zombies", kept, "run zombiescope on the host itself"), *seen.walk.gaps))
+    )
 
 
 def chosen(autopsy: Autopsy, choice: Choice, now: float, known: KnownPods = NOBODY) -> Autopsy:
@@ -342,9 +341,7 @@ def _unnamed_walk(walk: Walk) -> Walk:
 
 
 def _unnamed(pin: Pin) -> Pin:
-    if pin.holder is None:
-        return pin
-    return pin._replace(holder=pin.holder._replace(name=_NAMELESS, cgroup=None))
+    return pin if pin.holder is None else pin._replace(holder=pin.holder._replace(name=_NAMELESS, cgroup=None))
 
 
 def _page_free(pins: PageFreePins) -> PageFreePins:

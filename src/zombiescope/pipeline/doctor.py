@@ -58,8 +58,7 @@ class Examination(Filling):
         if isinstance(snapshot.hierarchy, Gap):
             return case
         self._since = snapshot.taken_at
-        census = read_census(self._host, snapshot.hierarchy)
-        later = snapshot._replace(census=census, taken_at=self._host.wall_clock())
+        later = snapshot._replace(census=read_census(self._host, snapshot.hierarchy), taken_at=self._host.wall_clock())
         outcome = self._host.experiment(FACT, lambda: to_outcome(self._dissect()))
         remains = _NOT_HERE if outcome is None else of_outcome(outcome, Remains, _GARBLED)
         known = () if isinstance(remains, Gap) else (left.maker for left in remains.makers)

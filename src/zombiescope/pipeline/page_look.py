@@ -68,8 +68,9 @@ def look(subject: Subject) -> Looked:
     examined = examine(host, subject.seconds, state=state, thresholds=subject.thresholds)
     if state is None and subject.state is not None and isinstance(examined.case.growth, Gap):
         # The history of a recording lies beside it, and has its time.
-        growth = growth_of(host, subject.state, subject.thresholds)
-        examined = examined._replace(case=examined.case._replace(growth=growth))
+        examined = examined._replace(
+            case=examined.case._replace(growth=growth_of(host, subject.state, subject.thresholds))
+        )
     dissected = _dissected(host, examined)
     plan = plan_seen(host, examined, None if isinstance(dissected, Gap) else dissected.autopsy)
     return _looked(subject, examined, dissected, plan)

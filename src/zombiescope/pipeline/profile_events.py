@@ -146,11 +146,10 @@ def keeper(
 
     A finding is an event when it comes, not as long as it is there: a sick machine would keep everything.
     """
-    watches: list[Watch] = []
-    if "nic-reset" in around:
-        watches.append(_Resets(believe_users=believe_users).since_last)
-    if "finding" in around and scans:
-        watches.append(_Findings(_findings).since_last)
+    watches: list[Watch] = [
+        *([_Resets(believe_users=believe_users).since_last] if "nic-reset" in around else []),
+        *([_Findings(_findings).since_last] if "finding" in around and scans else []),
+    ]
     if state is not None and around:
         watches.append(_Remembered(state, frozenset(_REMEMBERED[event] for event in around)).since_last)
     return lambda span: [event for watch in watches for event in watch(span)]

@@ -58,15 +58,18 @@ def scan(  # noqa: PLR0913 (what to look at, and what to measure it by)
         progress(f"waiting for reclaim to run, {watch_seconds:g} s")
         seen = watch_reclaim_pass(host, watch_seconds)
         reclaim = (remembered or seen) if isinstance(seen, Gap) else seen
-    case = Case((observation,), thresholds, growth, reclaim=recorded_reclaim(host))
-    return Scanned(observation, glance(case), thresholds, growth, reclaim)
+    return Scanned(
+        observation,
+        glance(Case((observation,), thresholds, growth, reclaim=recorded_reclaim(host))),
+        thresholds,
+        growth,
+        reclaim,
+    )
 
 
 def recorded_reclaim(host: Host) -> ReclaimSeen | Gap:
     """What a recording kept of its window is as good as measured; a live host would have to be watched."""
-    if host.is_live:
-        return NO_RECLAIM
-    return readers.reclaim_rates.ReclaimWindow(host).seen()
+    return NO_RECLAIM if host.is_live else readers.reclaim_rates.ReclaimWindow(host).seen()
 
 
 def watch_reclaim_pass(host: Host, seconds: float) -> ReclaimPass | Gap:

@@ -73,8 +73,9 @@ _LEAST_STEP = 15.0
 
 def read_query(address: str, query: str, begin: float, end: float) -> list[tuple[float, float]]:
     """What a Prometheus says over that time, all series of the answer added up. Raises ObservationError."""
-    step = max((end - begin) / _MOST_STEPS, _LEAST_STEP)
-    asked = urllib.parse.urlencode({"query": query, "start": begin, "end": end, "step": step})
+    asked = urllib.parse.urlencode(
+        {"query": query, "start": begin, "end": end, "step": max((end - begin) / _MOST_STEPS, _LEAST_STEP)}
+    )
     answer = fetch_json(f"{address.rstrip('/')}/api/v1/query_range?{asked}")
     what = f"cannot use the answer of {address}"
     try:

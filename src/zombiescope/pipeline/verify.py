@@ -102,8 +102,7 @@ def _since(asked: Asked, host: Host, taken_at: float, progress: Progress) -> Ver
         watched = watch_recovery(host, Treated((), None, None), asked.window, progress)
         later, more = Period(watched.samples, "window", taken_at, host.wall_clock()), (*more, *watched.gaps)
     jobs = _Jobs(asked, host.wall_clock())
-    tries = jobs.tries(asked.since, asked.since, later)
-    rows = derive_rows(before, later, (), tries, generator=random.Random(_SEED))
+    rows = derive_rows(before, later, (), jobs.tries(asked.since, asked.since, later), generator=random.Random(_SEED))
     rows += jobs.queried(asked.since, asked.since)
     outcome = beside_the_verdict(judge_rows(rows), rows)
     told = (*gaps, *more, *jobs.gaps)
@@ -120,8 +119,7 @@ def _before(state: str, until: float, makers: Sequence[str], begin: Entry) -> tu
     found, gaps = _remembered(state, until - _BEFORE_SECONDS, until, makers)
     if found.seconds >= _LEAST_HISTORY_SECONDS:
         return found, gaps
-    samples = tuple(_samples(begin.get("before_samples", ())))
-    window = Period(samples, "window", until - _BEFORE_SECONDS, until)
+    window = Period(tuple(_samples(begin.get("before_samples", ()))), "window", until - _BEFORE_SECONDS, until)
     return (window, ()) if window.seconds > found.seconds else (found, gaps)
 
 
