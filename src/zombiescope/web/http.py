@@ -140,8 +140,7 @@ class Exchange:
         return self._sent(response.status, headers, body)
 
     def _sent(self, status: int, headers: list[tuple[str, str]], body: bytes) -> bytes:
-        head = self._h11.Response(status_code=status, reason=_WORDS[status], headers=headers)
-        parts = [self._wire.send(head)]
+        parts = [self._wire.send(self._h11.Response(status_code=status, reason=_WORDS[status], headers=headers))]
         if not self._is_head:
             if body:
                 parts.append(self._wire.send(self._h11.Data(data=body)))

@@ -271,8 +271,7 @@ class Shelf:
 
     def _lay_down(self, said: bytearray) -> None:
         """Part after part from its end, each gone from there before the next is taken: an agent has no room for it twice."""
-        ends = said.index(b"\n")
-        about = json.loads(said[:ends])
+        about = json.loads(said[: said.index(b"\n")])
         self.why = str(about.pop("why", ""))
         if self.why:
             return
@@ -301,8 +300,9 @@ def laid_out(
     for first, some in stories:
         bodies.append(packed(json.dumps(some, separators=(",", ":")).encode()))
         parts.append((_STORIES, len(bodies[-1]), str(first)))
-    head = {**about, "cpu_seconds": time.process_time(), "parts": parts}
-    return b"\n".join([json.dumps(head).encode(), b"".join(bodies)])
+    return b"\n".join(
+        [json.dumps({**about, "cpu_seconds": time.process_time(), "parts": parts}).encode(), b"".join(bodies)]
+    )
 
 
 def failed(error: ZombiescopeError) -> bytes:

@@ -59,12 +59,16 @@ def _of_time(of: Remembered, path: str) -> Question | None:
             found = _asked(path, of.thresholds)(of.state, query)
             if path == "events":
                 kept = captures.marks(of.captures, found["from"], found["to"])
-                lane = {"id": "captures", "title": "Captures", "kind": "captures", "count": len(kept), "marks": kept}
-                found["lanes"].append(lane)
+                found["lanes"].append(
+                    {"id": "captures", "title": "Captures", "kind": "captures", "count": len(kept), "marks": kept}
+                )
             return found
         except ObservationError as error:
-            gap = {"fact": "series", "reason": error.why, "hint": error.hint}
-            return {"schema": f"zombiescope.{path}/1", **_EMPTY, "gaps": [gap]}
+            return {
+                "schema": f"zombiescope.{path}/1",
+                **_EMPTY,
+                "gaps": [{"fact": "series", "reason": error.why, "hint": error.hint}],
+            }
 
     return answer
 

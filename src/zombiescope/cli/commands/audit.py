@@ -73,10 +73,13 @@ def audit(*, every: bool, as_json: bool, **asked: Any) -> Answer:
         code = 3
     if as_json:
         services = found.services
-        body: dict[str, Any] = {"subject": found.audit.subject, "source": found.source}
-        body |= presenters.audit_json.render_audit(
-            found.audit, found.findings, services.schedules, services.containers, every=every
-        )
+        body: dict[str, Any] = {
+            "subject": found.audit.subject,
+            "source": found.source,
+            **presenters.audit_json.render_audit(
+                found.audit, found.findings, services.schedules, services.containers, every=every
+            ),
+        }
         if changes is not None:
             body |= {"against": presenters.audit_json.render_changes(changes)}
         return JsonAnswer(

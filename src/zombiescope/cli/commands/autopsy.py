@@ -82,7 +82,8 @@ def autopsy(
         return JsonAnswer(render_autopsy(found.snapshot, found.walk, found.autopsy, found.gaps, most, found.beside))
 
     asked = presenters.autopsy_text.AutopsyShown(limit, group, os.geteuid() == 0, None if root is None else shown(root))
-    parts = presenters.autopsy_text.render_autopsy_text(
-        found.snapshot, found.walk, found.autopsy, found.gaps, asked, files=found.beside.files
+    return TextAnswer(
+        presenters.autopsy_text.render_autopsy_text(
+            found.snapshot, found.walk, found.autopsy, found.gaps, asked, files=found.beside.files
+        )
     )
-    return TextAnswer(parts)

@@ -115,8 +115,12 @@ def check(*, form: str, as_json: bool, **asked: Any) -> Answer:
         checked = _check(**asked)
     except UsageError as error:
         raise GateUsageError(error.what, error.why, error.hint) from error
-    where = same_place(asked["root"], asked["image"])
-    return _answer(checked, "json" if as_json else form, where, is_image=asked["image"] is not None)
+    return _answer(
+        checked,
+        "json" if as_json else form,
+        same_place(asked["root"], asked["image"]),
+        is_image=asked["image"] is not None,
+    )
 
 
 def _check(
@@ -159,8 +163,9 @@ def _check(
     ):
         progress = gating.Progress(window, reading)
         watching = gating.Watching(seconds, state)
-        target = auditing.Target(root, image, manifests)
-        return gating.check(target, base, settings, watching=watching, progress=progress, boot=test)
+        return gating.check(
+            auditing.Target(root, image, manifests), base, settings, watching=watching, progress=progress, boot=test
+        )
 
 
 def _limit(text: str) -> tuple[str, float]:

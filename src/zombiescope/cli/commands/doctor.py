@@ -121,8 +121,9 @@ def doctor(
     exit_code = _exit_code(examined.diagnosis, fail_on)
     if html is not None:
         usual = None if root is not None else _state(state, config)
-        subject = pipeline.page_look.Subject(host, root, thresholds, folder, seconds)
-        _write(html, _html(subject, usual, examined, report))
+        _write(
+            html, _html(pipeline.page_look.Subject(host, root, thresholds, folder, seconds), usual, examined, report)
+        )
     if as_json:
         return JsonAnswer(render_report(report), exit_code)
     if markdown:
@@ -147,14 +148,18 @@ def _report(
 ) -> Report:
 
     told = pipeline.timeline.tell(host, examined.case, pipeline.timeline.Past(*past))
-    plan = pipeline.plan.plan_for(host, examined)
-    return Report(examined.case, examined.diagnosis, told.timeline, told.correlations, plan, (*told.gaps, *gaps))
+    return Report(
+        examined.case,
+        examined.diagnosis,
+        told.timeline,
+        told.correlations,
+        pipeline.plan.plan_for(host, examined),
+        (*told.gaps, *gaps),
+    )
 
 
 def _state(given: str | None, config: str | None) -> bytes:
-    if given is not None:
-        return os.fsencode(given)
-    return os.fsencode(load_config(config, {}).text("state"))
+    return os.fsencode(given) if given is not None else os.fsencode(load_config(config, {}).text("state"))
 
 
 def _seconds(age: str) -> float:

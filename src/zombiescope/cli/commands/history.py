@@ -90,6 +90,4 @@ _NO_HISTORY = "record again on a host where the agent keeps one: zombiescope rec
 
 
 def _seconds(age: str) -> float | None:
-    if age == "all":
-        return None
-    return age_of(age, "it is not a number with s, m, h or d, nor all", "such as --last 2h")
+    return None if age == "all" else age_of(age, "it is not a number with s, m, h or d, nor all", "such as --last 2h")

@@ -69,8 +69,14 @@ def plan(
         tell_unfinished()
     scope = scope_of(maker, below, zombie)
     with window_shown(seconds if root is None else 0, WATCHING, THEN) as progress:
-        sources = pipeline.asking_pods.pod_sources(cri_socket, config, kube_api=kube_api)
-        planned = pipeline.plan.make_plan(root, scope, seconds, progress, config=config, sources=sources)
+        planned = pipeline.plan.make_plan(
+            root,
+            scope,
+            seconds,
+            progress,
+            config=config,
+            sources=pipeline.asking_pods.pod_sources(cri_socket, config, kube_api=kube_api),
+        )
     exit_code = ObservationError.exit_code if planned.saw_nothing else EXIT_FINE
     if as_json:
         return JsonAnswer(presenters.plan_json.render_plan_document(planned.plan, planned, planned.gaps), exit_code)

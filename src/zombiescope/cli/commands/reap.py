@@ -108,8 +108,7 @@ def reap(
     scope = Scope(asked["maker"], os.fsencode(parent) if parent else None)
     log = ReapLog(os.fsencode(state)) if yes else None
     try:
-        reaper = Reaper(host, _budget(asked), scope, log)
-        last, lines = _passes(reaper, watch=watch, as_json=as_json, textfile=textfile)
+        last, lines = _passes(Reaper(host, _budget(asked), scope, log), watch=watch, as_json=as_json, textfile=textfile)
     finally:
         if log:
             log.close()
@@ -172,9 +171,12 @@ class _Ending:
 
 
 def _lines(each: Pass) -> list[str]:
-    first = render_pass(each.state, each.why, each.zombies, each.freed)
-    asked = render_orders(each.choice.orders)
-    return [first, *asked, *render_left(each.choice.left), *render_refused(each.done)]
+    return [
+        render_pass(each.state, each.why, each.zombies, each.freed),
+        *render_orders(each.choice.orders),
+        *render_left(each.choice.left),
+        *render_refused(each.done),
+    ]
 
 
 def _export(each: Pass, textfile: str | None) -> None:

@@ -79,11 +79,14 @@ def scan(
         )
     exit_code = ObservationError.exit_code if isinstance(seen.observation.scan.population, Gap) else EXIT_FINE
     if as_json:
-        answer = presenters.scan_json.render_scan(seen.observation, seen.diagnosis, seen.growth, seen.reclaim)
-        return JsonAnswer(answer, exit_code)
+        return JsonAnswer(
+            presenters.scan_json.render_scan(seen.observation, seen.diagnosis, seen.growth, seen.reclaim), exit_code
+        )
 
     place = None if root is None else shown(root)
-    text = presenters.scan_text.render_scan_text(
-        seen.observation, seen.diagnosis, seen.reclaim, explain=explain, root=place
+    return TextAnswer(
+        presenters.scan_text.render_scan_text(
+            seen.observation, seen.diagnosis, seen.reclaim, explain=explain, root=place
+        ),
+        exit_code,
     )
-    return TextAnswer(text, exit_code)
