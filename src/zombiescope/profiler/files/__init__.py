@@ -6,6 +6,6 @@ from typing import TYPE_CHECKING
 from zombiescope.late import late
 
 if TYPE_CHECKING:
-    from zombiescope.profiler.files import store
+    from zombiescope.profiler.files import recorder, store, summing
 else:
     __getattr__ = late(__name__)

@@ -6,6 +6,6 @@ from typing import TYPE_CHECKING
 from zombiescope.late import late
 
 if TYPE_CHECKING:
-    from zombiescope.profiler.stacks import capture
+    from zombiescope.profiler.stacks import capture, saturation
 else:
     __getattr__ = late(__name__)
