@@ -100,7 +100,7 @@ test-calm: $(READY) $(PACKAGES) ## five real minutes of an agent beside churn an
 	@rm -f build/calm/outcome.json
 	ZOMBIESCOPE_REQUIRE=server $(BIN)/python -m pytest tests/server/test_calm.py
 
-test-recorder: $(READY) $(PACKAGES) ## a recorder that is killed, left without room and given another time, over real load; a skip is a failure
+test-recorder: $(READY) $(PACKAGES) ## three minutes of a recorder that is killed, left without room and given another time, over real load; a skip is a failure
 	ZOMBIESCOPE_REQUIRE=recorder $(BIN)/python -m pytest -rP tests/recorder
 
 test-recorder-hour: $(READY) $(PACKAGES) ## on demand: an hour of it

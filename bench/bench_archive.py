@@ -2,9 +2,11 @@
 """An archive of 50 million samples of 200 nodes, made from real captures: found what was planted, in which time, memory and room;
 beside pprof files in a folder, in the same run.
 
-bench_archive.py [--nodes N] [--samples N] [--ray PYTHON] [CAPTURE ...]: without captures it records some of this machine under
-several loads (root). In one zone of four a function that every node has takes 1.5 points more. Another archive has nothing planted.
-`--ray`: a Python that has Ray (build/ray/bin/python after `make test-ray`): the same question on a real cluster of two nodes.
+bench_archive.py [--nodes N] [--samples N] [--ray PYTHON] [--in FOLDER] [CAPTURE ...]: without captures it records some of
+this machine under several loads (root). In one zone of four a function that every node has takes 1.5 points more. Another archive
+has nothing planted. `--ray`: a Python that has Ray (build/ray/bin/python after `make test-ray`): the same question on a real
+cluster of two nodes. `--in`: the archives stay in that folder, and are asked again when it has them already. Beside the seconds
+stand those of CPU: on a machine that others use, too, a question waits for them.
 Targets: found first, and nothing in the other; at most 10 s and 1 GB; the same answer on Ray.
 """
 
@@ -40,6 +42,7 @@ LOADS = {
 
 class Spent(NamedTuple):
     seconds: float
+    cpu_seconds: float
     memory_mb: int
     said: Any
 
@@ -68,6 +71,7 @@ def spent(command: list[str]) -> Spent:
         out.seek(0)
         return Spent(
             seconds,
+            usage.ru_utime + usage.ru_stime,
             usage.ru_maxrss // 1024,
             json.loads(out.read().splitlines()[-1] if "ray" in command[1] else out.read()),
         )
@@ -77,8 +81,17 @@ def ask(archive: Path, *words: str) -> Spent:
     return spent([sys.executable, "-m", "zombiescope", "profile", "fleet", *words, "--archive", str(archive), "--json"])
 
 
-def make(seeds: list[Seed], place: Path, nodes: int, samples: int) -> tuple[str, float, int]:
-    """Two archives, one with nothing planted, and pprof files of the first. What was planted, bytes and pprof bytes a sample."""
+class Made(NamedTuple):
+    planted: str
+    nodes: int
+    samples: int
+    """Of each node."""
+    archive_bytes: int
+    pprof_bytes: int
+
+
+def make(seeds: list[Seed], place: Path, nodes: int, samples: int) -> Made:
+    """Two archives, one with nothing planted, and pprof files of the first."""
     key = plantable(seeds, ABOUT)
     usual = sum(own_share(seed, key) for seed in seeds) / len(seeds)
     print(
@@ -100,11 +113,13 @@ def make(seeds: list[Seed], place: Path, nodes: int, samples: int) -> tuple[str,
         ship(archives["null"], capture, f"made-{number:04}", labels)
     print(f"made in {time.perf_counter() - begun:.0f} s: {nodes} nodes, {nodes * samples:,} samples")
     pprof = sum(path.stat().st_size for path in (place / "pprof").rglob("*.pb"))
-    return key[0], written / (nodes * samples), pprof
+    return Made(key[0], nodes, samples, written, pprof)
 
 
 def told(name: str, one: Spent, answer: str) -> None:
-    print(f"{name:<44} {one.seconds:6.2f} s   {one.memory_mb:>5} MB   {answer}")
+    print(
+        f"{name:<44} {one.seconds:6.2f} s   {one.cpu_seconds:6.2f} CPU s   {one.memory_mb:>5} MB   {answer}", flush=True
+    )
 
 
 def first_of(said: Any) -> str:
@@ -130,9 +145,15 @@ def questions(place: Path, planted: str, nodes: int, samples: int) -> dict[str, 
     first = find.said["moments"][0]
     told("fleet find, a quarter of it", find, f"{first['node']} core {first['core']} {first['begin'][:19]}")
     peer = spent([sys.executable, str(ROOT / "bench/profile/pprof_folder.py"), str(place / "pprof"), SICK, others])
-    told("pprof files in a folder, the diff", peer, (peer.said["found"] or ["nothing"])[0])
+    names = peer.said["found"]
+    told(
+        "pprof files in a folder, the diff",
+        peer,
+        f"{planted}, as {names.index(planted) + 1} of {len(names)}" if planted in names else f"{len(names)} others",
+    )
     print(
-        f"{'':<44} {peer.seconds / found.seconds:6.2f} times as long as the archive; they hold no times: no moments, no --since"
+        f"{'':<44} {peer.seconds / found.seconds:6.2f} times as long as the archive, {peer.cpu_seconds / found.cpu_seconds:.2f} "
+        "times the CPU time; they hold no times: no moments, no --since"
     )
     return {"answer": found.said}
 
@@ -152,21 +173,34 @@ def main() -> None:
     options.add_argument("--nodes", type=int, default=200)
     options.add_argument("--samples", type=int, default=250_000)
     options.add_argument("--ray", default="")
+    options.add_argument("--in", dest="place", type=Path)
     options.add_argument("captures", nargs="*")
     given = options.parse_args()
     with tempfile.TemporaryDirectory(prefix="zombiescope-bench-") as folder:
-        place = Path(folder)
-        names = given.captures or record(place / "real")
-        seeds = [seed_of(open_capture(b"", name).capture) for name in names]
+        place = given.place or Path(folder)
+        place.mkdir(parents=True, exist_ok=True)
+        told = place / "made.json"
+        if told.exists():
+            made = Made(**json.loads(told.read_text()))
+            print(f"{made.nodes} nodes, {made.nodes * made.samples:,} samples; planted: {made.planted}")
+        else:
+            names = given.captures or record(place / "real")
+            seeds = [seed_of(open_capture(b"", name).capture) for name in names]
+            print(
+                f"from {len(seeds)} real captures with {', '.join(f'{len(seed.rows):,}' for seed in seeds)} samples at work"
+            )
+            made = make(seeds, place, given.nodes, given.samples)
+            told.write_text(json.dumps(made._asdict()))
+        whole = made.nodes * made.samples
         print(
-            f"from {len(seeds)} real captures with {', '.join(f'{len(seed.rows):,}' for seed in seeds)} samples at work"
+            f"archive {made.archive_bytes / whole:.2f} bytes a sample; pprof {made.pprof_bytes / whole:.2f}, without times and "
+            f"cores; load {os.getloadavg()[0]:.1f}",
+            flush=True,
         )
-        planted, size, pprof = make(seeds, place, given.nodes, given.samples)
-        whole = given.nodes * given.samples
-        print(f"archive {size:.2f} bytes a sample; pprof {pprof / whole:.2f}, without times and cores")
-        found = questions(place, planted, given.nodes, given.samples)
+        found = questions(place, made.planted, made.nodes, made.samples)
         if given.ray:
             on_ray(given.ray, place, found["answer"])
+        print(f"load {os.getloadavg()[0]:.1f}")
 
 
 if __name__ == "__main__":

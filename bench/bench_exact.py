@@ -57,7 +57,7 @@ def kernel_times() -> list[float]:
 
 
 def run_seconds(walker: bpf_walk.Walker, program: str) -> float:
-    text = Path(f"/proc/self/fdinfo/{walker.object.program_descriptor(program)}").read_text()
+    text = Path(f"/proc/self/fdinfo/{walker.object.programs[program]}").read_text()
     match = re.search(r"run_time_ns:\s*(\d+)", text)
     return int(match[1]) / 1e9 if match else float("nan")
 

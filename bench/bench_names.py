@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from zombiescope.profiler.perf.plain_names import plain_name
+from zombiescope.profiler.perf.frames import plain_name
 
 _SHOWN = 5
 

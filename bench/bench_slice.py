@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 
 from zombiescope.lab import runs
 from zombiescope.lab.places import disk_folder, make_run_folder
-from zombiescope.lab.scenes import Neighbour, Pace, RunBelow
+from zombiescope.lab.scenes import Neighbour, Pace
 
 SECONDS = 4.0
 SHARED, OWN = "system.slice", "churn.slice"
@@ -35,7 +36,7 @@ def measure(where: str, count: int) -> tuple[Pace, Pace]:
             neighbour = Neighbour(run.hierarchy, shared, f"{folder}/neighbour", max(os.sched_getaffinity(0)))
             neighbour.prepare()
             before = best(neighbour)
-            runs.make_zombies(RunBelow(run, f"{run.subtree}/{where}"), "tmpfs", count, lambda _: None)
+            runs.make_zombies(replace(run, below=f"{run.subtree}/{where}"), "tmpfs", count, lambda _: None)
             return before, best(neighbour)
     finally:
         run.end()

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ten moments planted in a real ring, four times: planted.py [SEED [first|second|third|fourth|all [FOLDER]]]. Root; five
+"""Ten moments planted in a real ring, five times: planted.py [SEED [first|second|third|fourth|fifth|all [FOLDER]]]. Root; five
 minutes each.
 
 A recorder runs over real load. Into ten of its captures, drawn from all, one real process works for some seconds at what no other
 does (`planting.py`). Then each is asked for by its function, cause, process, cgroup, core. Found first: the first answer names
 that capture, and a stretch of it that overlaps. What the machine does besides is in the captures too: an answer most of which is
 the work of processes that were not started here has no label, and is counted apart. The search was made on the first two sets, the
-third and fourth were held out. With a FOLDER the captures stay there, and are asked again when it has them already.
+others were held out. With a FOLDER the captures stay there, and are asked again when it has them already.
 """
 
 from __future__ import annotations

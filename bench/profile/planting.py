@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is planted: four sets of ten, each with other work, other questions, other lengths, another rate and another load. The
-search was made on the first two; the third and the fourth were held out. Each is a real process that works for seconds at what the
-others around it do not; beside the fourth there are jobs that come back and do some of it too."""
+"""What is planted: five sets of ten, each with other work, other questions, other lengths, another rate and another load. The
+search was made on the first two; the others were held out. Each is a real process that works for seconds at what the others around
+it do not; beside the fourth there are jobs that come back and do some of it too. The fifth was written last, after all work on the
+search, and asked as it was written."""
 
 from __future__ import annotations
 
@@ -116,6 +117,57 @@ while True:
 """  # fmt: skip
 
 
+FIFTH_NEIGHBOUR = """
+import gzip, os, random, sqlite3, tempfile, time
+kept = sqlite3.connect(tempfile.NamedTemporaryFile().name)
+kept.execute("create table told (at real, what text)")
+while True:
+    end = time.monotonic() + random.uniform(0.1, 1.2)
+    while time.monotonic() < end:
+        kept.executemany("insert into told values (?, ?)", [(time.time(), "x" * 50)] * 200); kept.commit()
+        gzip.compress(str(kept.execute("select count(*), max(at) from told").fetchone()).encode() * 500)
+        for name in os.listdir("/etc"): os.path.exists("/etc/" + name)
+    kept.execute("delete from told")
+    time.sleep(random.uniform(0.1, 1.0))
+"""
+_CALLS = "libc = ctypes.CDLL(None)\n"
+MINCORE = (
+    _CALLS + "room = mmap.mmap(-1, 16 << 20); told = ctypes.create_string_buffer(4096)\n"
+    "at = ctypes.addressof(ctypes.c_char.from_buffer(room))\n"
+    + UNTIL
+    + "libc.mincore(ctypes.c_void_p(at), ctypes.c_size_t(16 << 20), told)\n"
+)
+ATTACH = (
+    _CALLS
+    + "libc.shmat.restype = ctypes.c_void_p\nkept = libc.shmget(0, 1 << 20, 0o1600)\n"
+    + UNTIL
+    + "libc.shmdt(ctypes.c_void_p(libc.shmat(kept, None, 0)))\nlibc.shmctl(kept, 0, None)\n"
+)
+MESSAGES = (
+    _CALLS
+    + "kept = libc.msgget(0, 0o1600); told = ctypes.create_string_buffer(b'\\1' + bytes(4000))\n"
+    + UNTIL
+    + "\n    libc.msgsnd(kept, told, 3000, 0); libc.msgrcv(kept, told, 3000, 0, 0)\nlibc.msgctl(kept, 0, None)\n"
+)
+PEEK = (
+    _CALLS + "room = ctypes.create_string_buffer(1 << 20); into = ctypes.create_string_buffer(1 << 20)\n"
+    "pair = lambda one: (ctypes.c_size_t * 2)(ctypes.addressof(one), 1 << 20)\na, b = pair(into), pair(room)\n"
+    + UNTIL
+    + "libc.process_vm_readv(os.getpid(), a, 1, b, 1, 0)\n"
+)
+WHERE = UNTIL + "os.getcwd()\n"
+SPACE = UNTIL + "os.statvfs('/proc')\n"
+ENVIRON = UNTIL + "open('/proc/self/environ').read()\n"
+MOUNTS = UNTIL + "open('/proc/self/mountinfo').read()\n"
+SQUEEZE = "import lzma\n" + UNTIL + "lzma.compress(bytes(range(256)) * 40, preset=1)\n"
+POPULATE = (
+    "os.sched_setaffinity(0, {CORE}); os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))\n"
+    "how = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE\n"
+    + UNTIL
+    + "mmap.mmap(-1, 32 << 20, flags=how).close()\n"
+)
+
+
 class Plant(NamedTuple):
     what: str
     work: str
@@ -192,6 +244,22 @@ def fourth(group: str) -> Ten:
     return Ten(plants, JOBS, (1.0, 8.0), 10.0, 49)
 
 
+def fifth(group: str) -> Ten:
+    plants = [
+        Plant("resident pages", MINCORE, Question(function="*mincore*")),
+        Plant("segments attached", ATTACH, Question(function="*shmat*")),
+        Plant("messages", MESSAGES, Question(function="*msgsnd*", process="plant-messages")),
+        Plant("peeks", PEEK, Question(function="process_vm_*")),
+        Plant("where am I", WHERE, Question(function="*getcwd*")),
+        Plant("space", SPACE, Question(function="*statfs*", process="plant-space")),
+        Plant("environments", ENVIRON, Question(function="environ_read")),
+        Plant("mounts", MOUNTS, Question(function="show_mountinfo")),
+        Plant("squeezed in a cgroup", ENTER + SQUEEZE, Question(cgroup=f"*{os.path.basename(group)}*")),
+        Plant("core 0 populates", POPULATE.replace("CORE", "0"), Question(core="0")),
+    ]
+    return Ten(plants, FIFTH_NEIGHBOUR, (1.5, 6.0), 8.0, 49)
+
+
 _LAST_CORE = Question(core=str(max(os.sched_getaffinity(0))))
 _FOURTH = ("renames", "terminals", "tcp data", "truncated", "folders", "pages out", "selects", "patterns")
-SETS = {"first": first, "second": second, "third": third, "fourth": fourth}
+SETS = {"first": first, "second": second, "third": third, "fourth": fourth, "fifth": fifth}

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What one would do without an archive: a folder of pprof files, ZONE/NODE.pb, and a program that reads them all.
 
-pprof_folder.py FOLDER WHERE AGAINST: the functions that rose on the nodes of one zone, by the same test over nodes; one JSON line.
+pprof_folder.py FOLDER WHERE AGAINST: the functions that rose on the nodes of one zone, with what they call or by
+themselves, by the same test over nodes; one JSON line.
 """
 
 from __future__ import annotations
@@ -38,9 +39,10 @@ if __name__ == "__main__":
     )
     mine = [row for row, node in enumerate(shares.nodes) if node.startswith(f"{where} ")]
     others = [row for row, node in enumerate(shares.nodes) if not node.startswith(f"{where} ")]
-    columns = [([column[row] for row in mine], [column[row] for row in others]) for column in shares.total.T.tolist()]
+    every = [*shares.total.T.tolist(), *shares.own.T.tolist()]
+    columns = [([column[row] for row in mine], [column[row] for row in others]) for column in every]
     shifts = compare_groups(columns, len(mine), len(others)).shifts
-    found = [(shift.mean - shift.other, key) for key, shift in zip(shares.keys, shifts, strict=True) if shift.is_found]
-    print(
-        json.dumps({"found": [key[0] for _, key in sorted(found, reverse=True)], "samples": int(shares.samples.sum())})
-    )
+    rises = zip([*shares.keys, *shares.keys], shifts, strict=True)
+    found = sorted(((shift.mean - shift.other, key) for key, shift in rises if shift.is_found), reverse=True)
+    names = list(dict.fromkeys(key[0] for _, key in found))
+    print(json.dumps({"found": names, "samples": int(shares.samples.sum())}))

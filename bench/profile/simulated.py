@@ -36,8 +36,8 @@ from zombiescope.profiler.files.beside import write_beside
 from zombiescope.profiler.files.summing import Summing
 from zombiescope.profiler.finding import find_in_folder
 from zombiescope.profiler.formats.capture_file import encode
-from zombiescope.profiler.stacks.capture import KERNEL_MODE, Capture, is_kernel_file
-from zombiescope.profiler.stacks.searching import Question, matches
+from zombiescope.profiler.stacks.capture import KERNEL_MODE, Capture, is_kernel_file, matches
+from zombiescope.profiler.stacks.searching import Question
 
 CAPTURES, PLANTS = 32, 10
 _MOSTLY = 0.8

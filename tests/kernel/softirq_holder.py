@@ -38,7 +38,7 @@ def hold_softirqs(core: int, seconds: float) -> Held:
             state = program.map_memory("bss", 24, writable=True)
             struct.pack_into("<Q", state, 0, int(seconds * 1e9))
             packet, attributes = bytearray(64), bytearray(80)
-            struct.pack_into("<IIII", attributes, 0, program.program_descriptor("hold"), 0, len(packet), 0)
+            struct.pack_into("<IIII", attributes, 0, program.programs["hold"], 0, len(packet), 0)
             struct.pack_into("<Q", attributes, 16, address_of(packet))
             struct.pack_into("<I", attributes, 32, 1)
             call(Command.PROG_TEST_RUN, attributes)

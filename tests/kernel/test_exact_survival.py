@@ -132,7 +132,7 @@ def test_nothing_is_left_in_the_kernel_after_a_kill() -> None:
     if child == 0:
         try:
             walker = bpf_walk.Walker(1)
-            os.write(writing, b"%d" % walker.object.program_descriptor("walk_memcg"))
+            os.write(writing, b"%d" % walker.object.programs["walk_memcg"])
             signal.pause()
         finally:
             os._exit(1)

@@ -11,13 +11,16 @@ MAKER = f"workload:{NAMESPACE}/Deployment/{NAME}"
 
 
 def begin(cluster: AnyCluster) -> None:
-    """Half of its containers write to an emptyDir on disk, half to one in memory."""
-    made = crashing_deployment(NAME, 1, 4)
+    """Its containers write to an emptyDir on disk, to one in memory, and into their own layers: two each."""
+    made = crashing_deployment(NAME, 1, 6)
     made["metadata"]["namespace"] = NAMESPACE
     pod: Object = made["spec"]["template"]["spec"]
     pod["volumes"].append({"name": "memory", "emptyDir": {"medium": "Memory"}})
-    for container in pod["containers"][::2]:
+    for container in pod["containers"][:2]:
         container["volumeMounts"][0]["name"] = "memory"
+    for container in pod["containers"][2:4]:
+        container["args"][1] = "/"
+        del container["volumeMounts"]
     cluster.apply(namespace(NAMESPACE), made)
 
 

@@ -66,7 +66,7 @@ def test_the_clusters_name_is_a_setting_of_the_agent() -> None:
 def test_all_at_once_with_a_pod_monitor(tmp_path: Path) -> None:
     for part in ("base", "components"):
         (tmp_path / part).symlink_to(MANIFESTS / part)
-    components = ["node-condition", "profiles", "pod-monitor"]
+    components = ["node-condition", "profiles", "pod-monitor", "recursive-read-only"]
     wanted = {
         "resources": ["base"],
         "components": [f"components/{name}" for name in components],
@@ -75,7 +75,10 @@ def test_all_at_once_with_a_pod_monitor(tmp_path: Path) -> None:
     (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(wanted))
     plain = by_name(said(ensure().kubectl, "kustomize", "--load-restrictor", "LoadRestrictionsNone", tmp_path))
     del plain["Namespace", "zombiescope"]
-    assert plain == from_chart("nodeCondition=true", "profiles=true", "podMonitor=true")
+    assert plain == from_chart("nodeCondition=true", "profiles=true", "podMonitor=true", "recursiveReadOnly=true")
+    agent = plain["DaemonSet", "zombiescope"]["spec"]["template"]["spec"]["containers"][0]
+    recursive = {each["mountPath"] for each in agent["volumeMounts"] if each.get("recursiveReadOnly") == "Enabled"}
+    assert recursive == {"/host/proc", "/host/sys"}
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import random
+import shlex
 import subprocess
 import sys
 from dataclasses import replace
@@ -23,7 +24,7 @@ from tests.profiler.many_nodes import node_capture
 from zombiescope.analysis.exact_test import compare_groups
 from zombiescope.cli.main import main
 from zombiescope.errors import ObservationError, UsageError
-from zombiescope.profiler.archive import places
+from zombiescope.profiler.archive import counting, places
 from zombiescope.profiler.archive.asking import Question, ask_difference, ask_flame, changes, count_here, cut, joined
 from zombiescope.profiler.archive.catalogue import Groups, Times, read_catalogue, read_terms
 from zombiescope.profiler.archive.counting import Asked, Slot
@@ -193,6 +194,18 @@ def test_filters_count_what_they_say(
     assert some < whole if fewer else some == whole
 
 
+def test_a_cgroup_is_asked_for_as_it_stands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    r"""systemd writes a dash in a name as `\x2d`: no glob of SQL, and no set."""
+    capture, labels = node_capture(seeds()[0], 0, 500, None)
+    names = (r"/system.slice/system-back\x2dup.slice", "/odd[1]", "/\n; é")
+    cgroup = np.arange(len(capture)) % 3
+    ship(place_at(Where(str(tmp_path))), replace(capture, cgroups=names, cgroup=cgroup.astype(np.uint32)), "x", labels)
+    for name, glob in zip(names, (r"*back\x2d*", "/odd?1]", "/?; ?"), strict=True):
+        for asked in (name, glob):
+            said = document(capsys, "flame", "--archive", str(tmp_path), "--cgroup", asked, "--idle")
+            assert said["samples"] == (cgroup == names.index(name)).sum(), asked
+
+
 def test_a_later_version_is_refused_and_left_alone(
     archive: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -237,6 +250,55 @@ def test_a_damaged_file_is_a_gap_not_a_traceback(
     assert "over 1 node" in told
     if (table, harm) != ("captures", "gone"):
         assert "unknown: 1" in told
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"schema": 7}', b"\xff" * 9000, b"[" * 4000])
+def test_a_damaged_marker_is_mended_as_it_is_told(
+    content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capture, labels = node_capture(seeds()[0], 0, 500, None)
+    ship(place_at(Where(str(tmp_path))), capture, "x", labels)
+    marker = tmp_path / MARKER
+    marker.write_bytes(content)
+    before = files_of(tmp_path)
+    assert run("fleet", "top", "--archive", str(tmp_path)) == 3
+    told = capsys.readouterr().err
+    with pytest.raises(ObservationError):
+        ship(place_at(Where(str(tmp_path))), capture, "x", labels, replace=True)
+    assert files_of(tmp_path) == before, "nobody knows what it is: it is left alone"
+    if b"schema" not in content:
+        marker.write_text(told.partition("put ")[2].partition(" into")[0])
+        assert run("fleet", "top", "--archive", str(tmp_path)) == 0
+
+
+@pytest.mark.parametrize(("table", "column"), [("captures", "title"), ("stacks", "function")])
+def test_a_small_file_that_becomes_a_large_one_is_not_read(
+    table: str, column: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names that take kilobytes in the file, and would take all memory out of it: told by what Parquet says beforehand."""
+    capture, labels = node_capture(seeds()[0], 0, 500, None)
+    ship(place_at(Where(str(tmp_path))), capture, "x", labels)
+    file = next((tmp_path / table).rglob("*.parquet"))
+    rows = pq.read_table(file)
+    names = rows[column].to_pylist()
+    names[0] = "a" * (20 << 20)
+    place = rows.column_names.index(column)
+    pq.write_table(rows.set_column(place, column, pa.array(names)), file, compression="zstd", store_schema=False)
+    assert file.stat().st_size < 1 << 20
+    monkeypatch.setattr(counting, "_MOST_UNPACKED", 10 << 20)  # of stacks; half a gigabyte is too much for a test
+    assert run("fleet", "top", "--archive", str(tmp_path)) == 0
+    assert "unknown: 1 " in capsys.readouterr().out
+
+
+def test_more_samples_than_it_says_are_not_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Runs of one row cost nothing in the file, and a processor for hours."""
+    capture, labels = node_capture(seeds()[0], 0, 500, None)
+    ship(place_at(Where(str(tmp_path))), capture, "x", labels)
+    file = next((tmp_path / "samples").rglob("*.parquet"))
+    rows = pq.read_table(file)
+    pq.write_table(pa.concat_tables([rows, rows]), file, store_schema=False)
+    assert run("fleet", "top", "--archive", str(tmp_path)) == 0
+    assert "1 capture of the archive could not be read" in capsys.readouterr().out
 
 
 def test_stacks_that_are_no_tree_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -344,6 +406,20 @@ def test_globs_are_no_sql(archive: Path, glob: str, capsys: pytest.CaptureFixtur
 def test_terms_that_say_nothing_are_refused(archive: Path, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("fleet", "top", "--archive", str(archive), "--where", text) == 2
     assert "a term is one of node, zone, image, kernel" in capsys.readouterr().err
+
+
+def test_a_node_of_any_name_is_chosen_as_it_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By the command that is printed, and as it was shipped."""
+    capture, labels = node_capture(seeds()[0], 0, 500, None)
+    name = "no\nde,a b\x1b[1m"
+    ship(place_at(Where(str(tmp_path))), capture, "x", labels._replace(node=name))
+    assert run("fleet", "find", "--archive", str(tmp_path)) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    printed = shlex.split(last.partition(": ")[2])
+    assert printed[:4] == ["zombiescope", "profile", "fleet", "flame"]
+    for words in (printed[2:], ["fleet", "flame", "--archive", str(tmp_path), "--where", f"node={name}"]):
+        assert run(*words) == 0, words
+        assert "no sample" not in capsys.readouterr().out
 
 
 def test_no_archive_and_no_such_scheme_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

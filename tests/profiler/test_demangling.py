@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from zombiescope.profiler.files.reading import Choices, read_capture
 from zombiescope.profiler.perf.cpp_names import cpp_name
-from zombiescope.profiler.perf.plain_names import plain_name
+from zombiescope.profiler.perf.frames import plain_name
 
 RECORDED = [
     line.split("\t") for line in (Path(__file__).parent / "cpp_names.tsv").read_text(encoding="utf-8").splitlines()

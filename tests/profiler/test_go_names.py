@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from zombiescope.profiler.files.symbol_files import SymbolFiles
 from zombiescope.profiler.perf.elf_symbols import GoTable, _table, open_elf, read_go_table, read_symbols
-from zombiescope.profiler.perf.plain_names import go_name
+from zombiescope.profiler.perf.frames import go_name
 
 NAMES = (b"main.main", b"gopkg.in/yaml%2ev2.(*Decoder).Decode", b"runtime.goexit")
 TEXT = 0x401000
@@ -106,7 +106,7 @@ REAL = Path("/usr/bin/prometheus")
 @pytest.mark.skipif(not REAL.exists(), reason="no Go program is installed here")
 def test_a_real_program_agrees_with_what_its_linker_exports() -> None:
     elf = open_elf(REAL.read_bytes())
-    symbols, exported = read_symbols(elf), _table(elf, elf, elf.by_name[b".dynsym"])
+    symbols, exported = read_symbols(elf), _table(elf, elf, b".dynsym")
     ours = {symbols.name(place): int(at) for place, at in enumerate(symbols.starts.tolist())}
     assert len(ours) > 10_000
     theirs = {exported.name(place): int(at) for place, at in enumerate(exported.starts.tolist())}

@@ -20,7 +20,7 @@ from zombiescope.profiler.files.ring import Bounds, Now, cover, held, keep_ring,
 from zombiescope.profiler.files.summing import Summing
 from zombiescope.profiler.formats.capture_file import encode
 from zombiescope.profiler.perf.importing import import_perf
-from zombiescope.profiler.stacks.about import Reason
+from zombiescope.profiler.stacks.about import Note, Reason
 from zombiescope.profiler.stacks.capture import Clock
 from zombiescope.web.captures import listed, marks
 
@@ -196,6 +196,30 @@ def test_a_hole_has_its_reason(tmp_path: Path, journal: Journal, said: list[tupl
     assert hole.seconds == pytest.approx(20 - LONG, abs=0.01)
 
 
+def test_what_a_longer_time_needs_is_told_and_what_the_age_leaves_of_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "zombiescope.toml"
+    config.write_text("[profile]\nkeep_megabytes = 3600\nkeep_days = 1\nrate_hz = 100\n")
+    words = ["profile", "ring", "--captures", str(tmp_path), "--config", str(config), "--hours", "12"]
+    assert main([*words, "--cores", "96"]) == 0
+    assert "12 h at 96 cores and 100 Hz needs about 4.15 GB; the 3.6 GB configured hold about 10.4 h (by a usual" in (
+        capsys.readouterr().out
+    )
+    assert main([*words, "--cores", "4"]) == 0
+    assert "hold about 10.4 days, of which 24.0 h are kept" in capsys.readouterr().out
+
+
+def test_of_two_rings_the_one_that_grows_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in (800, 801):
+        put(tmp_path, f"old-{number}", "0" * 16 + " other", int(WALL) + number, number, "boot", begin=100.0 + number)
+    put(tmp_path, "new", "0" * 16 + " service", int(WALL) + 2000, 1, "boot", begin=2000.0)
+    assert main(["profile", "ring", "--captures", str(tmp_path)]) == 0
+    told = capsys.readouterr().out
+    assert ": 1 capture, " in told
+    assert "1 other ring in this folder" in told
+
+
 def test_neighbours_without_a_pause_have_no_hole(tmp_path: Path) -> None:
     for number in range(3):
         put(
@@ -219,6 +243,9 @@ def test_a_capture_that_was_removed_and_a_restart_are_told_apart(tmp_path: Path)
     put(tmp_path, "five", "ring", int(WALL) + 300, 5, "next", begin=10.0)
     removed, restarted = cover(held(os.fsencode(tmp_path)), []).holes
     assert removed.why == "2 captures were removed to make room, or not kept"
+    full = Note(WALL + 30, "boot", 130.0, "full", "no space left")
+    removed = cover(held(os.fsencode(tmp_path)), [full]).holes[0]
+    assert removed.why == "2 captures were removed to make room, or not kept; the disk was full: no space left"
     assert restarted.why == "the machine was restarted"
     assert restarted.seconds == pytest.approx(240 - LONG, abs=1)
 

@@ -224,6 +224,13 @@ def test_what_somebody_asks_to_keep_is_kept_with_its_neighbours(run: Run, clock:
     assert kept_for(run) == [["checkout was slow"]] * 3 + [[]] * 2
 
 
+def test_who_asks_says_how_long_around_the_moment(run: Run, clock: Seconds) -> None:
+    """Not only of what is there: also of what is recorded next."""
+    assert ask_to_keep(bytes(run.folder), Reason("asked", clock.time() + 15, "checkout was slow", 14))
+    run.serve(Source(clock, []), 5, Order(bytes(run.folder), around_seconds=0))
+    assert kept_for(run) == [["checkout was slow"]] * 3 + [[]] * 2
+
+
 def test_a_moment_known_late_keeps_what_was_stored_before(run: Run, clock: Seconds) -> None:
     """A finding may be told of long after the moment that it is about."""
     moment = Reason("finding", clock.time() + 1, "zombie-population: critical")

@@ -11,6 +11,7 @@ import contextlib
 import io
 import json
 import os
+import socket
 import sys
 import tempfile
 import time
@@ -22,6 +23,7 @@ from zombiescope.profiler.archive import asking
 from zombiescope.profiler.archive.counting import count_piece
 
 _MEMORY = 100 << 20
+os.environ.setdefault("RAY_raylet_start_wait_time_s", "300")  # a busy machine starts a node in more than Ray's 30 s
 
 
 def follow_tasks(folder: Path) -> None:
@@ -37,12 +39,20 @@ def follow_tasks(folder: Path) -> None:
     vars(asking)["count_piece"] = counted
 
 
+def node_of_a_cluster() -> dict[str, int]:
+    """Where its agents choose their ports, it waits for them for 15 seconds and no longer: a busy machine starts them later."""
+    agents = ("metrics_agent_port", "metrics_export_port", "dashboard_agent_listen_port", "runtime_env_agent_port")
+    with contextlib.ExitStack() as held:
+        ports = [held.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1] for _ in agents]
+    return {"num_cpus": 1, "object_store_memory": _MEMORY, **dict(zip(agents, ports, strict=True))}
+
+
 def run(archive: str, words: list[str], folder: Path) -> dict[str, object]:
     from ray.cluster_utils import Cluster  # noqa: PLC0415 (it reads its surroundings when it is loaded)
 
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": _MEMORY})
+    cluster = Cluster(initialize_head=True, head_node_args=node_of_a_cluster())
     try:
-        cluster.add_node(num_cpus=1, object_store_memory=_MEMORY)
+        cluster.add_node(**node_of_a_cluster())
         cluster.wait_for_nodes()
         follow_tasks(folder)
         said = io.StringIO()

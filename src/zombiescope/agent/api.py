@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from zombiescope import pipeline, presenters
-from zombiescope.agent.state import Judged, State
+from zombiescope.agent.state import State
 from zombiescope.analysis.scan import derive_reclaim_pass
 from zombiescope.config import Config, listen_address
 from zombiescope.diagnosis.case import Observation
@@ -29,23 +29,22 @@ from zombiescope.web.site import Site
 
 def open_door(config: Config, selector: selectors.BaseSelector, answer: Answering) -> Server | None:
     """None where it is to serve nowhere."""
-    address = listen_address(config.text("listen"))
-    if address is None:
+    if (address := listen_address(config.text("listen"))) is None:
         return None
     load_h11("cannot serve metrics")
     guards = guards_of(config)
     try:
         listening = open_listening(address)
     except OSError as error:
-        what = f"cannot listen on {config.text('listen')}"
-        raise UsageError(what, reason_of(error), "--listen 127.0.0.1:0 takes any free port") from error
+        raise UsageError(
+            f"cannot listen on {config.text('listen')}", reason_of(error), "--listen 127.0.0.1:0 takes any free port"
+        ) from error
     return Server(listening, selector, answer, guards)
 
 
 def close_door(config: Config, server: Server) -> None:
     server.close()
-    address = listen_address(config.text("listen"))
-    if isinstance(address, str):
+    if isinstance(address := listen_address(config.text("listen")), str):
         remove_path(address)
 
 
@@ -97,15 +96,16 @@ class Exposition:
         return content_type, encode(self._registry)
 
 
+_FORMATS = (("application/openmetrics-text", ""), ("application/openmetrics-text", "1.0.0"), ("text/plain", "1.0.0"))
+
+
 def known_format(accept: str) -> str:
     """The first format in a header Accept that is ours, in our words: the library repeats in its answer what it was given."""
     for wanted in accept.split(","):
         kind, *parameters = (part.strip().lower() for part in wanted.split(";"))
         version = next((each.removeprefix("version=") for each in parameters if each.startswith("version=")), "")
-        if (kind, version) in (("application/openmetrics-text", ""), ("application/openmetrics-text", "1.0.0")):
-            return "application/openmetrics-text; version=1.0.0"
-        if (kind, version) == ("text/plain", "1.0.0"):
-            return "text/plain; version=1.0.0"
+        if (kind, version) in _FORMATS:
+            return f"{kind}; version=1.0.0"
     return ""
 
 
@@ -113,25 +113,17 @@ def client_metric(family: Family) -> ClientMetric:
     from prometheus_client import metrics_core  # noqa: PLC0415
 
     metric = family.metric
-    if family.histograms:
-        return _histogram(family)
-    if metric.kind is MetricKind.COUNTER:
-        found: ClientMetric = metrics_core.CounterMetricFamily(metric.name, metric.help, labels=metric.labels)
-    else:
-        found = metrics_core.GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
+    kinds: dict[MetricKind, Any] = {
+        MetricKind.GAUGE: metrics_core.GaugeMetricFamily,
+        MetricKind.COUNTER: metrics_core.CounterMetricFamily,
+        MetricKind.HISTOGRAM: metrics_core.HistogramMetricFamily,
+    }
+    found: ClientMetric = kinds[metric.kind](metric.name, metric.help, labels=metric.labels)
     for labels, value in family.samples:
         found.add_metric(labels, value)  # type: ignore[attr-defined]
-    return found
-
-
-def _histogram(family: Family) -> ClientMetric:
-    from prometheus_client import metrics_core  # noqa: PLC0415
-
-    metric = family.metric
-    found = metrics_core.HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
     for each in family.histograms:
-        buckets = [(str(bound), count) for bound, count in zip(each.bounds, each.at_most, strict=True)]
-        found.add_metric(each.labels, [*buckets, ("+Inf", float(each.all))], each.seconds)
+        buckets = [*zip(map(str, each.bounds), each.at_most, strict=True), ("+Inf", float(each.all))]
+        found.add_metric(each.labels, buckets, each.seconds)  # type: ignore[attr-defined]
     return found
 
 
@@ -150,8 +142,7 @@ def write_textfile(path: str, body: bytes) -> str | None:
     return None
 
 
-_MOST_HISTORY_SECONDS = 86_400.0
-_USUAL_HISTORY_SECONDS = 3_600.0
+_MOST_HISTORY_SECONDS, _USUAL_HISTORY_SECONDS = 86_400.0, 3_600.0
 
 
 class Api:
@@ -171,25 +162,22 @@ class Api:
     def exposition(self) -> Exposition:
         """Made when it is first needed: an agent that only keeps a history does without the client library."""
         if self._exposition is None:
-            self._exposition = Exposition(lambda: render_families(*_in_order(self._state.judge())))
+            self._exposition = Exposition(lambda: render_families(*self._state.judge()[:4]))
         return self._exposition
 
     def answer(self, request: Request) -> Response | Apart:
         if request.path == "/metrics":
             return Response(200, *self.exposition.render(request.headers.get("accept", "")))
         if request.path == "/healthz":
+            # It looks and serves: what it lacks is no reason to restart it.
+            lacks = [f"{probe}: {gap.reason}" for probe, gap in self._state.failing().items()]
             why = self._is_well()
-            return plain(503, why) if why else plain(200, "\n".join(["ok", *self._gaps()]))
+            return plain(503, why) if why else plain(200, "\n".join(["ok", *lacks]))
         if request.path == "/api/v1/history":
             return self._history(request)
-        route = self._routes.get(request.path)
-        if route is None:
-            return self._site.answer(request) or plain(404, "there is no such page")
-        return _json(route())
-
-    def _gaps(self) -> list[str]:
-        """It looks and serves: what it lacks is no reason to restart it."""
-        return [f"{probe}: {gap.reason}" for probe, gap in self._state.failing().items()]
+        if route := self._routes.get(request.path):
+            return _json(route())
+        return self._site.answer(request) or plain(404, "there is no such page")
 
     def _scan(self) -> dict[str, Any]:
         judged = self._state.judge()
@@ -235,11 +223,10 @@ class Api:
 
     def _show_config(self) -> dict[str, Any]:
         config = self._config()
-        values = {name: {"value": value, "origin": config.origins[name]} for name, value in config.values.items()}
         thresholds = config.thresholds._asdict()
         return {
             "schema": "zombiescope.config/1",
-            "agent": values,
+            "agent": {name: {"value": value, "origin": config.origins[name]} for name, value in config.values.items()},
             "thresholds": thresholds,
             "threshold_origins": {name: config.origins.get(f"thresholds.{name}", "default") for name in thresholds},
         }
@@ -254,7 +241,3 @@ def parse_seconds(text: str) -> float | None:
 
 def _json(document: dict[str, Any]) -> Response:
     return Response(200, "application/json", json.dumps(document, indent=1).encode() + b"\n")
-
-
-def _in_order(judged: Judged) -> tuple[Any, Any, Any, Any]:
-    return judged.moment, judged.scan, judged.diagnosis, judged.growth

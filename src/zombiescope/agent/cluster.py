@@ -15,6 +15,7 @@ import re
 import selectors
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from zombiescope import host
@@ -39,8 +40,7 @@ _REFUSED = {
     404: "no such node: set kubernetes_node to its name",
 }
 _GONE = 404
-_CHILD_SECONDS = 25.0
-_FAREWELL_SECONDS = 5.0
+_CHILD_SECONDS, _FAREWELL_SECONDS = 25.0, 5.0
 
 
 class Settings(NamedTuple):
@@ -54,13 +54,14 @@ class Settings(NamedTuple):
 
 def settings_of(config: Config, node_name: str) -> Settings | None:
     """None: nothing is told. `node_name`: this host's own."""
-    words = tuple(config.words("kubernetes_tell"))
-    if not words:
+    if not (words := tuple(config.words("kubernetes_tell"))):
         return None
     for word in words:
         if word not in {CONDITION, EVENTS}:
-            what = f"{word!r} is not one of {CONDITION}, {EVENTS}"
-            raise UsageError("cannot use kubernetes_tell", what, f'kubernetes_tell = "{CONDITION}, {EVENTS}"')
+            known = f"{CONDITION}, {EVENTS}"
+            raise UsageError(
+                "cannot use kubernetes_tell", f"{word!r} is not one of {known}", f'kubernetes_tell = "{known}"'
+            )
     node = config.text("kubernetes_node") or node_name
     if not _NODE.fullmatch(node):
         raise UsageError("cannot use kubernetes_node", f"{node!r} is not the name of a node", 'kubernetes_node = "n1"')
@@ -87,9 +88,7 @@ class Teller:
         """One that is still to be sent."""
         self._child: Tended | None = None
         self._sent: Condition | None = None
-        self._failures = 0
-        self._not_before = 0.0
-        self._heartbeat = math.inf
+        self._failures, self._not_before, self._heartbeat = 0, 0.0, math.inf
         self.due = 0.0 if settings else math.inf
 
     def configure(self, settings: Settings | None) -> None:
@@ -112,8 +111,10 @@ class Teller:
         condition = self._held.take(self._judge(), now, settings.hold_seconds)
         if self._child or condition is None or now < self._not_before:
             return
-        is_new = self._told is None or self._told.status is not condition.status
-        if is_new and EVENTS in settings.words and _is_news(self._told, condition):
+        before = self._told.status if self._told else None
+        is_new = before is not condition.status
+        # Pressure, and its end: that a healthy node is healthy is no event.
+        if is_new and EVENTS in settings.words and ConditionStatus.TRUE in (before, condition.status):
             self._event = condition
         if is_new or self._event or now >= self._heartbeat:
             self._begin(settings, condition, is_new=is_new)
@@ -160,9 +161,8 @@ class Teller:
         self._failures += 1
         if status == _GONE:
             self._told = None  # a node of this name that comes later knows nothing of it
-        pause = min(_FIRST_BACKOFF * 2 ** min(self._failures - 1, 10), _MOST_BACKOFF)
-        if status in _REFUSED:
-            pause = max(pause, 6 * _FIRST_BACKOFF)
+        least = 6 * _FIRST_BACKOFF if status in _REFUSED else 0.0
+        pause = max(least, min(_FIRST_BACKOFF * 2 ** min(self._failures - 1, 10), _MOST_BACKOFF))
         self._not_before = self._clock() + max(pause, min(retry_after, _MOST_BACKOFF)) * random.uniform(0.75, 1.25)
         self._report(Gap(NAME, f"the API server was not told: {why}", _REFUSED.get(status, "")))
 
@@ -196,11 +196,6 @@ class Teller:
         child.end(kill=True)
 
 
-def _is_news(before: Condition | None, now: Condition) -> bool:
-    """Pressure, and its end. That a healthy node is healthy is no event."""
-    return now.status is ConditionStatus.TRUE or (before is not None and before.status is ConditionStatus.TRUE)
-
-
 def _place(settings: Settings) -> tuple[object, ...]:
     return CONDITION in settings.words, settings.node, settings.address, settings.account
 
@@ -209,19 +204,17 @@ def _speak(settings: Settings, condition: Condition, event: Condition | None, *,
     """In the child, which alone loads TLS."""
     asking, wanted = host.cluster_api, []
     if CONDITION in settings.words:
-        path = f"/api/v1/nodes/{settings.node}/status"
-        patch = lambda at: condition_patch(condition, at, is_transition=is_new)  # noqa: E731 (one of two like it)
-        wanted.append(asking.Sending("PATCH", path, asking.STRATEGIC, patch))
+        change = partial(condition_patch, condition, is_transition=is_new)
+        wanted.append(asking.Sending("PATCH", _status_of(settings), asking.STRATEGIC, change))
     if event:
-        told = lambda at: node_event(settings.node, event, at)  # noqa: E731
+        told = partial(node_event, settings.node, event)
         wanted.append(asking.Sending("POST", "/api/v1/namespaces/default/events", asking.PLAIN, told))
     return json.dumps(asking.send(asking.Api(settings.address, settings.account), wanted)._asdict()).encode()
 
 
 def _unsay(settings: Settings) -> bytes:
-    asking = host.cluster_api
-    path = f"/api/v1/nodes/{settings.node}/status"
-    gone = asking.Sending("PATCH", path, asking.STRATEGIC, lambda _: removal_patch())
+    asking, removal = host.cluster_api, _patch({"type": CONDITION_TYPE, "$patch": "delete"})
+    gone = asking.Sending("PATCH", _status_of(settings), asking.STRATEGIC, lambda _: removal)
     return json.dumps(asking.send(asking.Api(settings.address, settings.account), [gone])._asdict()).encode()
 
 
@@ -237,8 +230,8 @@ def condition_patch(condition: Condition, at: float, *, is_transition: bool) -> 
     return _patch({**said, "lastTransitionTime": rfc3339(at)} if is_transition else said)
 
 
-def removal_patch() -> dict[str, Any]:
-    return _patch({"type": CONDITION_TYPE, "$patch": "delete"})
+def _status_of(settings: Settings) -> str:
+    return f"/api/v1/nodes/{settings.node}/status"
 
 
 def _patch(condition: dict[str, Any]) -> dict[str, Any]:

@@ -30,9 +30,9 @@ class Keeper:
         """Why names of pods are not kept; None: there never was a reason."""
         self.day = Day()
         """The last day, for small pictures: as far as this agent has seen it, or was told."""
-        folder = config.text("state")
+        folder, days = config.text("state"), config.number("retention_days")
         most = int(config.number("retention_megabytes") * 1e6)
-        self._store = Store(folder, days=config.number("retention_days"), most_bytes=most) if folder else None
+        self._store = Store(folder, days=days, most_bytes=most) if folder else None
 
     def new_notes(self) -> list[str]:
         """What was put aside since the last time, and what of it is kept."""

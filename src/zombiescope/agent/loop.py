@@ -39,10 +39,7 @@ from zombiescope.web.server import Server
 from zombiescope.web.site import Site
 
 MOST_SECONDS = 120.0
-
-
-GROWTH_SECONDS = 30.0
-_FIRST_HEAVY_SECONDS = 5.0
+GROWTH_SECONDS, _FIRST_HEAVY_SECONDS = 30.0, 5.0
 _FIXED = ("listen", "state", "events", "kubernetes_cluster")
 """Values that hold until the agent ends."""
 _MOST_SAID = 20
@@ -61,7 +58,9 @@ class Agent:
         self._keeper.recall_pods(self.state.pods)
         self._site = Site(AgentPage(self.state, lambda: self.config, self._keeper, self._selector))
         self._api = Api(self.state, lambda: self.config, self._why_unwell, self._site)
-        self._server = self._listen()
+        if config.text("listen") or config.text("textfile"):
+            _ = self._api.exposition  # what it needs is missed now, not at the first scrape
+        self._server = open_door(config, self._selector, self._api.answer)
         self._notifier = Notifier(notify_socket())
         self._troubles = Troubles(self.state.report, self.state.forget)
         self._probing = Probing(follower.host, PROBES, self._take_reading, say)
@@ -141,15 +140,17 @@ class Agent:
         if server.failed == self._failed:
             return
         self._failed = server.failed
-        what = f"{server.failed:,} answers failed since the agent began, the last with {server.last_failure}"
-        self._troubles.happened("server", what, time.monotonic())
+        self._troubles.happened(
+            "server",
+            f"{server.failed:,} answers failed since the agent began, the last with {server.last_failure}",
+            time.monotonic(),
+        )
         if server.last_failure not in self._said_failures and len(self._said_failures) < _MOST_SAID:
             self._said_failures.add(server.last_failure)
             say(f"an answer failed: {server.last_failure}")
 
     def _tick_in_time(self) -> None:
-        interval = self.config.number("interval_seconds")
-        self._due["tick"] = on_the_beat(time.monotonic(), interval)
+        self._due["tick"] = on_the_beat(time.monotonic(), self.config.number("interval_seconds"))
         self._tick()
 
     def _tick(self) -> None:
@@ -157,8 +158,7 @@ class Agent:
         tick = self._follower.tick()
         self.state.take_tick(tick)
         self._remember(self.state.restarted)
-        jump = self._troubles.jump(tick.at, tick.clock)
-        if jump:
+        if jump := self._troubles.jump(tick.at, tick.clock):
             self._notice("clock", jump, "clock-jumped")
         self._keeper.keep(tick.at, self.state.sample())
         self._keeper.keep_pods(self.state.pods, self._last_tick)
@@ -224,8 +224,7 @@ class Agent:
 
     def _has_turn(self, name: str, pace: str) -> bool:
         """One child at a time: who finds it at work comes again in a second."""
-        pause = 1.0 if self._child else self.config.number(pace)
-        self._due[name] = time.monotonic() + pause
+        self._due[name] = time.monotonic() + (1.0 if self._child else self.config.number(pace))
         return self._child is None
 
     def _begin(self, name: str, work: Callable[[], Any]) -> None:
@@ -239,8 +238,7 @@ class Agent:
 
     def _child_ended(self, name: str, said: bytearray | None, _: float, is_late: bool) -> None:
         self._child = None
-        outcome = _outcome(said, is_late=is_late)
-        if isinstance(outcome, str):
+        if isinstance(outcome := _outcome(said, is_late=is_late), str):
             self.state.fail(name, outcome)
         elif name == "walk":
             self.state.take_walk(walked_of(outcome), self._counted)
@@ -251,15 +249,11 @@ class Agent:
 
     def _why_unwell(self) -> str:
         silent = time.monotonic() - self._last_tick
-        most = 3 * self.config.number("interval_seconds")
-        return f"no look for {silent:.0f} s" if silent > most else ""
+        return f"no look for {silent:.0f} s" if silent > 3 * self.config.number("interval_seconds") else ""
 
     def _write_textfile(self) -> None:
         path = self.config.text("textfile")
-        if not path:
-            return
-        _, body = self._api.exposition.render()
-        if why := write_textfile(path, body):
+        if path and (why := write_textfile(path, self._api.exposition.render()[1])):
             self.state.fail("textfile", f"{path}: {why}")
 
     def _hear_signals(self) -> int:
@@ -299,11 +293,6 @@ class Agent:
 
     def _image(self) -> str:
         return self.config.text("image") or self._follower.image
-
-    def _listen(self) -> Server | None:
-        if self.config.text("listen") or self.config.text("textfile"):
-            _ = self._api.exposition  # what it needs is missed now, not at the first scrape
-        return open_door(self.config, self._selector, self._api.answer)
 
     def _tier(self) -> str:
         """How events are seen, and why not better."""
@@ -355,9 +344,10 @@ def serve(
 
     host = pipeline.opening.open_host(host_root, config)
     if not host.is_live:
-        where = shown(host_root or b"/")
         raise ObservationError(
-            f"cannot follow {where}", "it is a folder, and nothing happens in it", "run it on a live host"
+            f"cannot follow {shown(host_root or b'/')}",
+            "it is a folder, and nothing happens in it",
+            "run it on a live host",
         )
     limit = watchdog_seconds()
     if limit is not None and config.number("interval_seconds") >= limit / 2:

@@ -29,8 +29,7 @@ from zombiescope.web.site import VIEWS, Kept, Pace, Shelf
 from zombiescope.web.standing import Remembered, memory_of, question
 
 PACE = Pace(60.0, 0.001)
-_LOOK_SECONDS = 1.0
-_POLL_SECONDS = 5
+_LOOK_SECONDS, _POLL_SECONDS = 1.0, 5
 _NOT_LOOKED = Gap("remedy", "no plan was made yet: a look is being taken", "look again in some seconds")
 
 
@@ -74,21 +73,18 @@ class AgentPage:
 
     def now(self) -> Kept | Apart | None:
         self.shelf.want()
-        if not self._has_day:
-            return Apart(self._read_day, self._take_day)
-        return self._told()
+        return self._told() if self._has_day else Apart(self._read_day, self._take_day)
 
     def asked(self, path: str) -> Callable[[Mapping[str, str]], Json] | None:
-        folder = self._folder()
-        state = os.fsencode(folder) if folder else None
+        state = self._folder()
         captures = os.path.join(state, b"captures") if state else None
         return question(Remembered(state, captures, self._state.thresholds), path)
 
     def memory(self, path: str) -> int:
         return memory_of(path)
 
-    def _folder(self) -> str:
-        return self._config().text("state")
+    def _folder(self) -> bytes | None:
+        return os.fsencode(self._config().text("state")) or None
 
     def _is_fresh(self) -> bool:
         return self._tick == self._state.taken_at and self._of_look is self.shelf.about
@@ -121,28 +117,23 @@ class AgentPage:
         about = self.shelf.about
         if not about.get("remains"):
             return case
-        case = case._replace(remains=of_plain(about["remains"], Remains))
-        if about.get("services"):
-            case = case._replace(services=of_plain(about["services"], ServicesSeen))
-        return case
+        services = of_plain(about["services"], ServicesSeen) if about.get("services") else case.services
+        return case._replace(remains=of_plain(about["remains"], Remains), services=services)
 
     def _look(self) -> bytes:
         """In a child."""
-        host, folder = self._state.host, self._folder()
+        host = self._state.host
         root = getattr(host, "root", b"") or None
-        state = os.fsencode(folder) if folder else None
-        return web.standing.look_and_lay_out(
-            pipeline.page_look.Subject(host, root, self._state.thresholds, state, _LOOK_SECONDS)
-        )
+        subject = pipeline.page_look.Subject(host, root, self._state.thresholds, self._folder(), _LOOK_SECONDS)
+        return web.standing.look_and_lay_out(subject)
 
     def _read_day(self) -> bytes:
         """In a child: the small pictures of the first view show a day that this agent may not have seen."""
-        found = pipeline.page_look.read_day(os.fsencode(self._folder()), self._state.host.wall_clock())
+        found = pipeline.page_look.read_day(self._folder() or b"", self._state.host.wall_clock())
         return json.dumps(None if isinstance(found, Gap) else found.to_plain()).encode()
 
     def _take_day(self, said: bytes) -> Response:
-        known = json.loads(said)
-        if known is not None:
+        if (known := json.loads(said)) is not None:
             self._keeper.day.join(known)
         self._has_day = True
         found = self._told()

@@ -33,8 +33,7 @@ class Troubles:
         """How it is now; what is to be said when that is new."""
         self._report(name, gap)
         reason = gap.reason if gap else ""
-        before = self._last.get(name, "")
-        self._last[name] = reason
+        before, self._last[name] = self._last.get(name, ""), reason
         if reason == before:
             return None
         return f"{name}: {reason}; the agent keeps observing" if reason else f"{name}: it works again"

@@ -4,7 +4,8 @@ come out. One thread, no lock."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from zombiescope.analysis.growth import Growth, GrowthWatch
@@ -26,16 +27,17 @@ from zombiescope.host.access import Host
 from zombiescope.watching.cgroups import Follower, Heavy, Restarts, Tick, Walked
 from zombiescope.watching.watch import Filling, judge
 
-_KEPT_MAKERS = 20
-_KEPT_BUSY = 8
+_KEPT_MAKERS, _KEPT_BUSY = 20, 8
 _NOT_YET = "not looked at yet: the agent has just begun"
 
 
 class Judged(NamedTuple):
+    """First what metrics are made of."""
+
     moment: Moment
     scan: Scan
-    growth: Growth | Gap
     diagnosis: Diagnosis
+    growth: Growth | Gap
     case: Case
 
 
@@ -55,8 +57,7 @@ class State:
         self._sweeps = SweepTimes((0,) * len(SWEEP_BUCKETS), 0, 0.0)
         self._heavy: Heavy | None = None
         self._readings: dict[str, Reading] = {}
-        self._units = LoopingUnits()
-        self._starts = UnitStarts()
+        self._units, self._starts = LoopingUnits(), UnitStarts()
         self.watched: tuple[Filling, ...] = ()
         """What else is watched, for the findings."""
         self.restarted: tuple[Occurrence, ...] = ()
@@ -93,17 +94,13 @@ class State:
         self._probes["walk"] = ProbeRun(walked.seconds, found if isinstance(found, Gap) else None)
         if isinstance(found, Gap):
             return
-        clock = self._tick.clock if self._tick else 0.0
-        self._growing.take_walk(clock, found.swapped, is_first=not self.accounts.is_backlog_known)
+        is_first = not self.accounts.is_backlog_known
+        self._growing.take_walk(self._tick.clock if self._tick else 0.0, found.swapped, is_first=is_first)
         self.pods.still(maker.removeprefix(POD_PREFIX) for maker in found.by_maker if maker.startswith(POD_PREFIX))
-        self.accounts.open_with(self._by_workload(found.by_maker), renamed_counts(counted, self._workloads(counted)))
-
-    def _by_workload(self, by_maker: Mapping[str, int]) -> dict[str, int]:
-        names, together = self._workloads(by_maker), dict[str, int]()
-        for maker, count in by_maker.items():
-            name = names.get(maker, maker)
-            together[name] = together.get(name, 0) + count
-        return together
+        names, by_workload = self._workloads(found.by_maker), Counter[str]()
+        for maker, count in found.by_maker.items():
+            by_workload[names.get(maker, maker)] += count
+        self.accounts.open_with(dict(by_workload), renamed_counts(counted, self._workloads(counted)))
 
     def _workloads(self, makers: Iterable[str]) -> dict[str, str]:
         """Of those that are pods by their uid: a child that looks does not know the names, and a name may come later."""
@@ -115,8 +112,7 @@ class State:
         }
 
     def take_pods(self, pods: Iterable[Pod], containers: Iterable[tuple[str, str]]) -> None:
-        renamed = self.pods.take(pods, containers)
-        if renamed:
+        if renamed := self.pods.take(pods, containers):
             self.accounts.rename(renamed)
             self._growing.rename(renamed)
 
@@ -171,7 +167,7 @@ class State:
         moment = self.moment()
         scan = derive_scan(moment.snapshot)
         found = judge(Case((Observation(moment.snapshot, scan),), self.thresholds, self.growth), self.watched)
-        return Judged(moment, scan, self.growth, found.diagnosis, found.case)
+        return Judged(moment, scan, found.diagnosis, self.growth, found.case)
 
     def condition(self) -> Condition:
         """How this node is, in a cluster's words."""
@@ -213,8 +209,8 @@ class State:
             if self._lifecycle.tier is not EventTier.POLLING:
                 values["releases"] = total.releases
             spans = {
-                "lifetime_seconds": self._lifecycle.lifetimes.median_seconds(),
-                "as_zombie_seconds": self._lifecycle.zombie_times.median_seconds(),
+                "lifetime_seconds": self._lifecycle.lifetimes.quantile_seconds(0.5),
+                "as_zombie_seconds": self._lifecycle.zombie_times.quantile_seconds(0.5),
             }
             values |= {name: span for name, span in spans.items() if span is not None}
         values |= self._of_makers() | self._of_heavy()
@@ -237,12 +233,10 @@ class State:
             values |= {MAKER_PREFIX + account.maker: account.zombies for account in ranked[:_KEPT_MAKERS]}
         if self._lifecycle is None or self._lifecycle.tier is EventTier.POLLING:
             return values
-        busiest = sorted(accounts, key=lambda account: (-account.counts.deaths, account.maker))[:_KEPT_BUSY]
-        for account in busiest:
-            if account.counts.deaths:
-                values[BORN_PREFIX + account.maker] = account.counts.births
-                values[DIED_PREFIX + account.maker] = account.counts.deaths
-                values[RELEASED_PREFIX + account.maker] = account.counts.releases
+        dying = [account for account in accounts if account.counts.deaths]
+        for account in sorted(dying, key=lambda account: (-account.counts.deaths, account.maker))[:_KEPT_BUSY]:
+            numbers = zip((BORN_PREFIX, DIED_PREFIX, RELEASED_PREFIX), account.counts, strict=True)
+            values |= {prefix + account.maker: number for prefix, number in numbers}
         return values
 
     def _of_heavy(self) -> dict[str, float]:
@@ -257,8 +251,7 @@ class State:
                 known = [getattr(use, kind) for use in uses if getattr(use, kind) is not None]
                 if known or not uses:
                     values[f"bytes.{kind}"] = sum(known)
-        cost = derive_kernel_cost(look.zombies, shape) if look else None
-        if cost:
+        if look and (cost := derive_kernel_cost(look.zombies, shape)):
             values["kernel_bytes"] = cost.total_bytes
         return values
 
@@ -280,16 +273,14 @@ class State:
         return marks
 
     def _snapshot(self) -> Snapshot:
-        follower, tick = self._follower, self._tick
-        heavy = self._heavy
+        follower, tick, heavy, look = self._follower, self._tick, self._heavy, self._settled()
         waiting = Gap("cost", _NOT_YET)
-        look = self._settled()
         census: Census | Gap = Gap("memcg.counted", _NOT_YET)
         if tick is not None and isinstance(tick.look, Gap):
             census = tick.look
         elif look is not None and tick is not None and tick.source is not None:
-            by_parent = Gap("parents[].zombies", "the agent counts by maker, not by parent")
-            census = Census(tick.source, (look,), None, None, (by_parent,))
+            why = "the agent counts by maker, not by parent"
+            census = Census(tick.source, (look,), None, None, (Gap("parents[].zombies", why),))
         return Snapshot(
             tick.at if tick else follower.host.wall_clock(),
             follower.host.label,

@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every zombie with its maker and what would free it, the totals, and whether the independent counts agree."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 from typing import NamedTuple
 
 from zombiescope.analysis.freeing import (
@@ -27,7 +24,6 @@ from zombiescope.facts.pods import POD_PREFIX, PREFIX, KnownPods
 from zombiescope.facts.remedies import Remedy
 from zombiescope.facts.zombies import Pages, Pin, PinKind, Tier, Walk, Zombie
 
-NOTHING: Mapping[tuple[Remedy, ...], int] = MappingProxyType({})
 NOBODY = KnownPods()
 
 
@@ -73,7 +69,7 @@ class Totals(NamedTuple):
     freed_by: Mapping[Remedy, int]
     useless: tuple[Useless, ...] = ()
     """What does not free them, or makes it worse."""
-    freed_together: Mapping[tuple[Remedy, ...], int] = NOTHING
+    freed_together: Mapping[tuple[Remedy, ...], int] = {}
     """Zombies that no single action frees, by the actions it takes; none of them is in `freed_by`."""
 
 
@@ -151,34 +147,27 @@ def with_pods(autopsy: Autopsy, known: KnownPods) -> Autopsy:
             containers = heaps.setdefault(body.maker, {}).setdefault(uid, Counter())
             containers[_container(known, number)] += 1
     shares = tuple(
-        share._replace(pods=_pods(heaps[share.maker], known), is_guess=_is_guess(heaps[share.maker], known))
-        if share.maker in heaps
-        else share
+        _with_pods(share, heaps[share.maker], known) if share.maker in heaps else share
         for share in autopsy.totals.by_maker
     )
     return autopsy._replace(totals=autopsy.totals._replace(by_maker=shares))
-
-
-_SHORT_ID = 12
 
 
 def _container(known: KnownPods, number: str | None) -> str:
     """What is remembered has the first characters of an id."""
     if number is None:
         return "(pod)"
-    return known.containers.get(number) or known.containers.get(number[:_SHORT_ID], "")
+    return known.containers.get(number) or known.containers.get(number[:12], "")
 
 
-def _pods(heap: Mapping[str, Counter[str]], known: KnownPods) -> tuple[PodShare, ...]:
+def _with_pods(share: MakerShare, heap: Mapping[str, Counter[str]], known: KnownPods) -> MakerShare:
     found = [
         PodShare(uid, known.pods[uid].called if uid in known.pods else "", sum(each.values()), dict(each.most_common()))
         for uid, each in heap.items()
     ]
-    return tuple(sorted(found, key=lambda pod: (-pod.zombies, pod.name, pod.uid)))
-
-
-def _is_guess(heap: Mapping[str, Counter[str]], known: KnownPods) -> bool:
-    return any(known.pods[uid].owner.is_guess for uid in heap if uid in known.pods)
+    ranked = sorted(found, key=lambda pod: (-pod.zombies, pod.name, pod.uid))
+    is_guess = any(known.pods[uid].owner.is_guess for uid in heap if uid in known.pods)
+    return share._replace(pods=tuple(ranked), is_guess=is_guess)
 
 
 def names_of(body: Body, known: KnownPods) -> tuple[str, ...]:
@@ -244,12 +233,11 @@ def _shape(body: Body) -> tuple[str, Pages, int, tuple[PinKind, ...], tuple[froz
         pin = pins[0]
         state = state_of(pins) if pin.kind is PinKind.PAGE_CACHE else AT_REST
         return maker, zombie.pages, zombie.unsplit_pages, (pin.kind,), needs_of(pin), state
-    kinds = tuple([pin.kind for pin in zombie.pins])
     return (
         maker,
         zombie.pages,
         zombie.unsplit_pages,
-        kinds,
+        tuple([pin.kind for pin in zombie.pins]),
         tuple([actions for pin in pins for actions in needs_of(pin)]),
         state_of(zombie.pins),
     )
@@ -303,8 +291,7 @@ def _by_parent(walk: Walk, residuals: Residuals | None, page_bytes: int) -> tupl
 
 
 def _residual_pages(residuals: Residuals, page_bytes: int) -> int:
-    total = sum(use.file + use.shmem + use.anon for use in residuals.by_parent.values())
-    return total // page_bytes
+    return sum(use.file + use.shmem + use.anon for use in residuals.by_parent.values()) // page_bytes
 
 
 def _why_pages(walked: int, residual: int) -> str:

@@ -7,8 +7,6 @@ A set of nodes is one whole number, a bit per node: intersections and counts of 
 `LEAST_RATIO`, and stays so when the causes found before it are held still. Whatever is worse and no cause is explained by one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
@@ -86,8 +84,7 @@ def compare(nodes: Sequence[Mapping[str, str]], sick: Sequence[bool]) -> Compari
     """`nodes`: the labels of each; `sick`: whether it is."""
     everyone, ill = (1 << len(nodes)) - 1, _bits(sick)
     values, left_out = _values(nodes)
-    pairs = _pairs(values, ill, everyone, left_out)
-    cohorts, too_small = _tested(values, pairs, ill, everyone)
+    cohorts, too_small = _tested(values, _pairs(values, ill, everyone, left_out), ill, everyone)
     worse = [one for one in cohorts if one.q_value <= MOST_Q and one.odds.low >= LEAST_RATIO]
     singles: dict[Labels, Cohort] = {one.labels: one for one in cohorts if len(one.labels) == 1}
     apart = [one for one in worse if _tells_more(one, singles, ill, everyone)]

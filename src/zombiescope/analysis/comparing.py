@@ -3,8 +3,6 @@
 tries (Fisher, exact), and for time that comes in bursts (blocks of time, permuted). The generator is passed in, seeded, so that the
 same numbers give the same answer."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
@@ -233,10 +231,10 @@ def _mean(blocks: Sequence[tuple[float, float]]) -> float:
 def _binomial_at_most(count: int, whole: int, share: float) -> float:
     if count < 0:
         return 0.0
-    logs = (math.log(share), math.log1p(-share)) if 0 < share < 1 else None
-    if logs is None:
+    if not 0 < share < 1:
         return 1.0
-    terms = (log_choose(whole, n) + n * logs[0] + (whole - n) * logs[1] for n in range(min(count, whole) + 1))
+    hit, miss = math.log(share), math.log1p(-share)
+    terms = (log_choose(whole, n) + n * hit + (whole - n) * miss for n in range(min(count, whole) + 1))
     return min(sum(map(math.exp, terms)), 1.0)
 
 
@@ -296,5 +294,4 @@ def share_change(tries: Sequence[tuple[float, bool]]) -> ShareChange | None:
 
 def _likelihood(good: int, total: int) -> float:
     """The logarithm, at the rate that fits best."""
-    bad = total - good
-    return sum(count * math.log(count / total) for count in (good, bad) if count)
+    return sum(count * math.log(count / total) for count in (good, total - good) if count)

@@ -9,8 +9,6 @@ their kernel time, above what the core had before, reaches of the level inside. 
 without time for anything else, is none. Cores that do nothing of the kind cost a subtraction each.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections import Counter
@@ -177,10 +175,10 @@ class SaturationWatch:
             return []
         elapsed = seconds_between(before, look)
         if elapsed is None:
-            return self._forget_all()
+            self._shares.clear()
+            return self.finish()
         ended: list[Stretch] = []
-        gone = self._open.keys() - look.cores.keys()
-        for core in gone:
+        for core in self._open.keys() - look.cores.keys():
             ended += self._close(core, is_cut=True)
         shares, hot, ticks_elapsed = self._shares, self._tuning.hot, elapsed * USER_HZ
         for core, now in look.cores.items():
@@ -206,10 +204,6 @@ class SaturationWatch:
         """Those still going on, as far as they were seen; they go on being followed."""
         found = [self._stretch(core, current, is_cut=True) for core, current in self._open.items()]
         return [stretch for stretch in found if stretch is not None]
-
-    def _forget_all(self) -> list[Stretch]:
-        self._shares.clear()
-        return self.finish()
 
     def _look_closely(self, core: int, time: CoreTime | None, until: float, elapsed: float) -> list[Stretch]:
         if time is None:
@@ -280,7 +274,6 @@ def mode_of(time: CoreTime) -> CoreMode:
 
 
 OTHER = "other"
-_MOST = 10
 _COMPILERS = re.compile(r"\.(isra|part|constprop|cold|llvm|lto_priv|localalias)\b.*")
 
 
@@ -299,15 +292,12 @@ class Causes(NamedTuple):
 def parse_causes(text: bytes) -> Causes:
     """Of `data/kernel_causes.toml`."""
     entries = tomllib.loads(text.decode("utf-8"))["cause"]
-    exact: dict[str, str] = {}
-    beginnings: list[tuple[str, str]] = []
-    for entry in entries:
-        for function in entry["functions"]:
-            if function.endswith("*"):
-                beginnings.append((function[:-1], entry["name"]))
-            else:
-                exact[function] = entry["name"]
-    return Causes(exact, tuple(beginnings), {entry["name"]: entry["words"] for entry in entries})
+    named = [(function, entry["name"]) for entry in entries for function in entry["functions"]]
+    return Causes(
+        {function: cause for function, cause in named if not function.endswith("*")},
+        tuple((function[:-1], cause) for function, cause in named if function.endswith("*")),
+        {entry["name"]: entry["words"] for entry in entries},
+    )
 
 
 def derive_blame(taken: KernelSamples, stretches: Iterable[Stretch], causes: Causes) -> Blame:
@@ -345,4 +335,4 @@ def _by_cause(shares: tuple[Share, ...], causes: Causes) -> tuple[Share, ...]:
 
 def _shares(counted: Counter[str], total: int) -> tuple[Share, ...]:
     ranked = sorted(counted.items(), key=lambda item: (-item[1], item[0]))
-    return tuple(Share(name, count / total) for name, count in ranked[:_MOST])
+    return tuple(Share(name, count / total) for name, count in ranked[:10])

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The last day in few numbers, for small pictures: the stock, the saturated seconds and the resets in each of 120 stretches."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -12,7 +10,6 @@ STRETCHES = 120
 SECONDS = 86_400.0
 _WIDTH = SECONDS / STRETCHES
 ZOMBIES, SATURATED, RESET = "zombies", "saturated_seconds", "nic-reset"
-_FINDINGS = ("finding-present", "finding-gone")
 
 
 class DayLine(NamedTuple):
@@ -26,7 +23,7 @@ class DayLine(NamedTuple):
     def end(self) -> float:
         return self.begin + SECONDS
 
-    def scaled(self, factor: float) -> DayLine:
+    def scaled(self, factor: float) -> "DayLine":
         return DayLine(self.begin, _times(self.low, factor), _times(self.high, factor))
 
 
@@ -55,43 +52,34 @@ class Day:
         stretch = int(at // _WIDTH)
         zombies = values.get(ZOMBIES)
         if zombies is not None:
-            known = self._zombies.get(stretch)
-            if known is None:
-                self._zombies[stretch] = [zombies, zombies, zombies]
-            else:
-                known[0], known[1], known[2] = min(known[0], zombies), max(known[1], zombies), zombies
+            low, high, _ = self._zombies.get(stretch, (zombies,) * 3)
+            self._zombies[stretch] = [min(low, zombies), max(high, zombies), zombies]
         saturated = values.get(SATURATED)
         if saturated is not None:
             grown = 0.0 if self._before is None or saturated < self._before else saturated - self._before
             self._saturated[stretch] = self._saturated.get(stretch, 0.0) + grown
             self._before = saturated
         if len(self._zombies) > 2 * STRETCHES:
-            self._forget(stretch)
+            for kept in (self._zombies, self._saturated, self._resets):
+                for old in [each for each in kept if each < stretch - STRETCHES]:
+                    del kept[old]
 
     def happened(self, at: float, what: str, detail: str) -> None:
         if what == RESET:
             stretch = int(at // _WIDTH)
             self._resets[stretch] = self._resets.get(stretch, 0) + 1
-        elif what in _FINDINGS and (self.last_change is None or at >= self.last_change.at):
+        elif what in ("finding-present", "finding-gone") and (self.last_change is None or at >= self.last_change.at):
             self.last_change = FindingChange(at, what, detail)
 
-    def _forget(self, now: int) -> None:
-        for kept in (self._zombies, self._saturated, self._resets):
-            for stretch in [each for each in kept if each < now - STRETCHES]:
-                del kept[stretch]
-
     def zombies(self, now: float) -> DayLine:
-        return self._line(now, self._of_stock)
+        return self._line(now, self._zombies.get)
 
     def growth(self, now: float) -> DayLine:
         """Zombies more per hour, from stretch to stretch."""
 
         def grown(stretch: int) -> tuple[float, float] | None:
             here, before = self._zombies.get(stretch), self._zombies.get(stretch - 1)
-            if here is None or before is None:
-                return None
-            rate = (here[2] - before[2]) * 3600 / _WIDTH
-            return rate, rate
+            return None if here is None or before is None else _twice((here[2] - before[2]) * 3600 / _WIDTH)
 
         return self._line(now, grown)
 
@@ -100,24 +88,15 @@ class Day:
 
     def resets(self, now: float) -> DayLine:
         """Where the agent looked and saw none there was none."""
-
-        def seen(stretch: int) -> tuple[float, float] | None:
-            if stretch not in self._zombies and stretch not in self._resets:
-                return None
-            return _twice(self._resets.get(stretch, 0))
-
-        return self._line(now, seen)
-
-    def _of_stock(self, stretch: int) -> tuple[float, float] | None:
-        found = self._zombies.get(stretch)
-        return None if found is None else (found[0], found[1])
+        return self._line(
+            now, lambda stretch: _twice(self._resets.get(stretch, 0 if stretch in self._zombies else None))
+        )
 
     def above_since(self, mark: float, now: float) -> float | None:
         """When the stock last rose to the mark; None where it was above it for all of the day that is known, or is not now."""
         first = int(now // _WIDTH) - STRETCHES + 1
-        known = [stretch for stretch in sorted(self._zombies) if stretch >= first]
         since = None
-        for stretch in reversed(known):
+        for stretch in sorted((each for each in self._zombies if each >= first), reverse=True):
             if self._zombies[stretch][2] < mark:
                 return since
             since = stretch * _WIDTH
@@ -128,8 +107,7 @@ class Day:
         stretches = range(last - STRETCHES + 1, last + 1)
         found = [of(stretch) for stretch in stretches]
         low = tuple(None if each is None else each[0] for each in found)
-        high = tuple(None if each is None else each[1] for each in found)
-        return DayLine(stretches[0] * _WIDTH, low, high)
+        return DayLine(stretches[0] * _WIDTH, low, tuple(None if each is None else each[1] for each in found))
 
     def to_plain(self) -> dict[str, Any]:
         return {

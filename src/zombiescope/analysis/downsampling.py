@@ -2,9 +2,8 @@
 """Long series in as many stretches as a picture has room for: of each the lowest and the highest value: no peak is lost.
 Counters become what they grew by per second. A stretch of which nothing is known is None, never zero."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 
@@ -62,29 +61,21 @@ class Buckets:
     def thin(self, name: str) -> Thin | None:
         if name in self._counters:
             return self._thin_counter(name)
-        if name not in self._low:
-            return None
-        return Thin(self._low[name], self._high[name])
+        return Thin(self._low[name], self._high[name]) if name in self._low else None
 
     def _runs(self, times: Sequence[float]) -> list[tuple[int, int, int]]:
         """Samples that fall into one stretch, as a range, and which stretch."""
         found: list[tuple[int, int, int]] = []
-        begin, step, points = self.begin, self.step, self.points
-        start, current = 0, -1
-        for index, at in enumerate(times):
-            bucket = int((at - begin) // step)
-            if bucket != current:
-                if 0 <= current < points:
-                    found.append((current, start, index))
-                start, current = index, bucket
-        if 0 <= current < points:
-            found.append((current, start, len(times)))
+        end = 0
+        for bucket, each in groupby(times, key=lambda at: int((at - self.begin) // self.step)):
+            start, end = end, end + len(list(each))
+            if 0 <= bucket < self.points:
+                found.append((bucket, start, end))
         return found
 
     def _take_runs(
         self, name: str, runs: list[tuple[int, int, int]], lows: Sequence[float | None], highs: Sequence[float | None]
     ) -> None:
-        least, most = self._lists(name)
         is_whole = None not in lows
         for bucket, start, end in runs:
             low, high = lows[start:end], highs[start:end]
@@ -93,11 +84,7 @@ class Buckets:
                 high = [value for value in high if value is not None]
                 if not low:
                     continue
-            lowest, highest = min(low), max(high)  # type: ignore[type-var]
-            before = least[bucket]
-            least[bucket] = lowest if before is None or lowest < before else before  # type: ignore[operator]
-            before = most[bucket]
-            most[bucket] = highest if before is None or highest > before else before  # type: ignore[operator]
+            self._take_one(name, bucket, min(low), max(high))  # type: ignore[arg-type, type-var]
 
     def _take_one(self, name: str, bucket: int, lowest: float, highest: float) -> None:
         least, most = self._lists(name)
@@ -188,11 +175,10 @@ def _without_nan(values: Sequence[float]) -> Sequence[float | None]:
 def _last_known(
     boot: str, times: Sequence[float], column: Sequence[float | None], end: int
 ) -> tuple[str, float, float] | None:
-    for index in range(end - 1, -1, -1):
-        value = column[index]
-        if value is not None:
-            return boot, times[index], value
-    return None
+    known = (
+        (boot, at, value) for at, value in zip(times[:end][::-1], column[:end][::-1], strict=True) if value is not None
+    )
+    return next(known, None)
 
 
 _LONGEST_BETWEEN = 120.0

@@ -3,15 +3,13 @@
 `what` and perhaps `ok`; the journal as `journalctl -o json` or `-o export` writes it; lines of Ray's logs. Or as a whole: an answer
 of Ray's dashboard, a list of a cluster's events or pods."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from zombiescope.analysis.pod_owner import owner_by_name
+from zombiescope.analysis.pod_owner import owner_by_name, statuses_of
 from zombiescope.errors import UsageError
 from zombiescope.facts.history import ACTOR_FAILURE, JOB_FAILURE, JOB_SUCCESS, Mark
 from zombiescope.facts.names import shown, shown_text
@@ -25,61 +23,57 @@ def is_of_cluster(said: Any) -> bool:
 
 _CLUSTER_FAILURES = (
     "OOMKilling", "OOMKilled", "SystemOOM", "BackOff", "Failed", "BackoffLimitExceeded", "DeadlineExceeded", "Evicted",
-    "FailedPostStartHook", "NodeNotReady",
+    "FailedPostStartHook", "NodeNotReady", "PodFailurePolicy", "FailedIndexes", "MaxFailedIndexesExceeded",
 )  # fmt: skip
+_PULLING = ("Back-off pulling ", "Failed to pull ", "Error: ErrImagePull", "Error: ImagePullBackOff")
+"""A registry's trouble: nothing ran."""
 _CLUSTER_SUCCESSES = ("Completed",)
 _OURS = Owner(DAEMON_SET, "zombiescope")
 """As every manifest and the chart call it: when our own agents are restarted, no job has failed."""
 
 
+_STAMPS = ("firstTimestamp", "lastTimestamp", "eventTime", "deprecatedFirstTimestamp", "deprecatedLastTimestamp")
+"""As `v1` and `events.k8s.io/v1` call them."""
+
+
 def cluster_marks(said: Any, node: str = "") -> tuple[Mark, ...]:
     """Failures of jobs and containers among a cluster's events, and containers of its pods that ended out of memory. `node`: only
     what happened there, as far as an event says where."""
-    marks = []
-    for item in said["items"]:
-        if isinstance(item, dict):
-            marks += (
-                _cluster_event(item, node) if "involvedObject" in item or "reason" in item else _ended_pods(item, node)
-            )
-    return tuple(sorted(set(marks)))
+    items = [item for item in said["items"] if isinstance(item, dict)]
+    return tuple(sorted({mark for item in items for mark in _marks_of(item, node)}))
+
+
+def _marks_of(item: Mapping[str, Any], node: str) -> list[Mark]:
+    return _cluster_event(item, node) if "involvedObject" in item or "reason" in item else _ended_pods(item, node)
 
 
 def _cluster_event(event: Mapping[str, Any], node: str) -> list[Mark]:
     reason, words = str(event.get("reason", "")), str(event.get("message") or event.get("note") or "")
-    about, source = _inside(event, "involvedObject") or _inside(event, "regarding"), _inside(event, "source")
+    about = _inside(event, "involvedObject") or _inside(event, "regarding")
+    source = _inside(event, "source") or _inside(event, "deprecatedSource")
     host = str(source.get("host") or event.get("reportingInstance") or "") if about.get("kind") != "Job" else ""
-    is_pull = reason == "BackOff" and "pulling" in words
     if (
         (node and host and host != node)
-        or is_pull
+        or words.startswith(_PULLING)
         or _is_ours(about)
         or reason not in (*_CLUSTER_FAILURES, *_CLUSTER_SUCCESSES)
     ):
         return []
     what = JOB_SUCCESS if reason in _CLUSTER_SUCCESSES else JOB_FAILURE
     name = f"{about.get('namespace', '')}/{about.get('name', '')}".strip("/")
-    series = _inside(event, "series")
-    stamps = (
-        event.get("firstTimestamp"),
-        event.get("lastTimestamp"),
-        event.get("eventTime"),
-        series.get("lastObservedTime"),
-    )
+    stamps = (*map(event.get, _STAMPS), _inside(event, "series").get("lastObservedTime"))
     times = {at for stamp in stamps if stamp and (at := _moment(str(stamp))) is not None}
     return [Mark(at, what, _line(f"{about.get('kind', '')} {name}: {reason}: {words}")) for at in times]
 
 
 def _ended_pods(pod: Mapping[str, Any], node: str) -> list[Mark]:
     where = _inside(pod, "spec").get("nodeName")
-    statuses = _inside(pod, "status").get("containerStatuses")
-    if (node and where and where != node) or not isinstance(statuses, list):
-        return []
     about, marks = _inside(pod, "metadata"), []
-    if _is_ours({"kind": "Pod", **about}):
+    if (node and where and where != node) or _is_ours({"kind": "Pod", **about}):
         return []
-    for status in statuses:
+    for status in statuses_of(pod):
         for state in ("state", "lastState"):
-            ended = _inside(_inside(status, state), "terminated") if isinstance(status, dict) else {}
+            ended = _inside(_inside(status, state), "terminated")
             at = _moment(str(ended.get("finishedAt") or ""))
             if ended.get("reason") == "OOMKilled" and at is not None:
                 name = f"{about.get('namespace', '')}/{about.get('name', '')}/{status.get('name', '')}"
@@ -110,35 +104,33 @@ def _line(words: str) -> str:
 
 
 _LAST = 253_402_300_799.0
-_SUCH_AS = "such as: 2026-01-31T14:02:00Z job 17 failed"
 
 
 def parse_events(text: bytes, source: str) -> tuple[Mark, ...]:
     """Failures and successes, by time. Raises UsageError with the line that is none."""
-    if is_export(text):
+    if text.startswith((b"__CURSOR=", b"__REALTIME_TIMESTAMP=")):
         return tuple(sorted(mark for entry in export_entries(text) if (mark := journal_mark(entry))))
     whole = _whole(text)
     if whole is not None:
         return cluster_marks(whole) if is_of_cluster(whole) else ray_marks(whole)
-    marks = []
-    is_ray_log = _RAY_LINE.search(text) is not None
+    marks: list[Mark | None] = []
+    is_ray_log = _RAY_STAMP.search(text) is not None
     for number, line in enumerate(text.splitlines(), 1):
         stripped = line.strip()
         if not stripped or stripped.startswith(b"#"):
             continue
-        if is_ray_log and not stripped.startswith(b"{"):
-            marks += [mark] if (mark := ray_log_mark(stripped)) else []
-            continue
         entry = _object(stripped) if stripped.startswith(b"{") else None
-        if entry is not None and _REALTIME in entry:
-            marks += [mark] if (mark := journal_mark(entry)) else []
-            continue
-        found = _of_object(entry) if entry is not None else _plain(stripped)
-        if found is None:
-            why = f"line {number} does not begin with a time: {shown(stripped[:60])}"
-            raise UsageError(f"cannot use {source}", why, _SUCH_AS)
+        if is_ray_log and not stripped.startswith(b"{"):
+            found = ray_log_mark(stripped)
+        elif entry is not None and _REALTIME in entry:
+            found = journal_mark(entry)
+        else:
+            found = _of_object(entry) if entry is not None else _plain(stripped)
+            if found is None:
+                why = f"line {number} does not begin with a time: {shown(stripped[:60])}"
+                raise UsageError(f"cannot use {source}", why, "such as: 2026-01-31T14:02:00Z job 17 failed")
         marks.append(found)
-    return tuple(sorted(marks))
+    return tuple(sorted(mark for mark in marks if mark))
 
 
 def _plain(line: bytes) -> Mark | None:
@@ -149,20 +141,21 @@ def _plain(line: bytes) -> Mark | None:
     return None if at is None else Mark(at, JOB_FAILURE, shown(rest.strip()))
 
 
-def _object(line: bytes) -> dict[str, Any] | None:
+def _json(text: bytes) -> Any:
     try:
-        said = json.loads(line)
+        return json.loads(text)
     except (ValueError, RecursionError):
         return None
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
+    said = _json(line)
     return said if isinstance(said, dict) else None
 
 
 def _of_object(said: Mapping[str, Any]) -> Mark | None:
-    at = said.get("at")
-    moment = float(at) if isinstance(at, int | float) and not isinstance(at, bool) else _time(str(at))
-    if moment is None or not 0 <= moment <= _LAST:
-        return None
-    return Mark(moment, JOB_SUCCESS if said.get("ok") is True else JOB_FAILURE, shown_text(str(said.get("what", ""))))
+    at, what = _time(str(said.get("at"))), JOB_SUCCESS if said.get("ok") is True else JOB_FAILURE
+    return None if at is None else Mark(at, what, shown_text(str(said.get("what", ""))))
 
 
 def _time(text: str) -> float | None:
@@ -213,10 +206,6 @@ def _message(entry: Mapping[str, Any]) -> str:
     return said if isinstance(said, str) else ""
 
 
-def is_export(text: bytes) -> bool:
-    return text.startswith((b"__CURSOR=", b"__REALTIME_TIMESTAMP="))
-
-
 def export_entries(text: bytes) -> Iterator[dict[str, str]]:
     """`journalctl -o export`: a field per line, an empty line between entries; a field that is no text has its length in bytes."""
     entry: dict[str, str] = {}
@@ -245,13 +234,7 @@ _FINISHED = {"SUCCEEDED": JOB_SUCCESS, "FAILED": JOB_FAILURE}
 
 def _whole(text: bytes) -> Any:
     """One JSON document over all lines: an answer of Ray's dashboard; None where it is none."""
-    start = text.lstrip()[:1]
-    if start not in (b"[", b"{"):
-        return None
-    try:
-        said = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
+    said = _json(text) if text.lstrip()[:1] in (b"[", b"{") else None
     is_ray = isinstance(said, list) or (isinstance(said, dict) and isinstance(said.get("data"), dict))
     return said if is_ray or is_of_cluster(said) else None
 
@@ -260,10 +243,7 @@ def ray_marks(said: Any) -> tuple[Mark, ...]:
     """Of /api/jobs/ (a list) or /logical/actors: jobs that ended, actors that died unasked."""
     if isinstance(said, list):
         return tuple(sorted(mark for each in said if (mark := _ray_job(each))))
-    data = said.get("data") if isinstance(said, dict) else None
-    actors = data.get("actors") if isinstance(data, dict) else None
-    if not isinstance(actors, dict):
-        return ()
+    actors = _inside(_inside(said, "data"), "actors") if isinstance(said, dict) else {}
     return tuple(sorted(mark for each in actors.values() if (mark := _ray_actor(each))))
 
 
@@ -272,12 +252,8 @@ def _ray_job(job: Any) -> Mark | None:
         return None
     at = _milliseconds(job.get("end_time"))
     name = job.get("submission_id") or job.get("job_id") or ""
-    message = job.get("message") or ""
-    words = f"Ray job {name}" + (f": {message}" if job["status"] == "FAILED" else "")
+    words = f"Ray job {name}" + (f": {job.get('message') or ''}" if job["status"] == "FAILED" else "")
     return None if at is None else Mark(at, _FINISHED[job["status"]], _line(words))
-
-
-_EXIT_TYPE = re.compile(r"Worker exit type: (\w+)")
 
 
 def _ray_actor(actor: Any) -> Mark | None:
@@ -293,7 +269,7 @@ def _ray_actor(actor: Any) -> Mark | None:
 
 def _is_failure(cause: str) -> bool:
     """By Ray's words: an actor that went out of scope, was killed by its owner or left by itself ended as it should."""
-    kind = _EXIT_TYPE.search(cause)
+    kind = re.search(r"Worker exit type: (\w+)", cause)
     if kind:
         return not kind[1].startswith("INTENDED")
     gentle = ("out of scope", "all references", "ray.kill", "exit_actor", "owner", "job finished", "intended")
@@ -301,14 +277,11 @@ def _is_failure(cause: str) -> bool:
 
 
 def _milliseconds(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value / 1000 <= _LAST:
-        return None
-    return value / 1000
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value / 1000 if is_number and 0 < value / 1000 <= _LAST else None
 
 
-_RAY_LINE = re.compile(rb"(?m)^\[?20[0-9]{2}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2},[0-9]{3}[\t ]")
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-_RAY_STAMP = re.compile(rb"\[?(20[0-9]{2}-[0-9]{2}-[0-9]{2}) ([0-9]{2}:[0-9]{2}:[0-9]{2}),([0-9]{3})[\t ]")
+_RAY_STAMP = re.compile(rb"(?m)^\[?(20[0-9]{2}-[0-9]{2}-[0-9]{2}) ([0-9]{2}:[0-9]{2}:[0-9]{2}),([0-9]{3})[\t ]")
 _RAY_WORDS = (
     (re.compile(r"Job '([^']{1,100})' failed"), JOB_FAILURE, "Ray job {0} failed"),
     (re.compile(r"Job '([^']{1,100})' succeeded"), JOB_SUCCESS, "Ray job {0}"),
@@ -330,7 +303,7 @@ def ray_log_mark(line: bytes) -> Mark | None:
 
 
 def _ray_said(message: str) -> tuple[str, str] | None:
-    plain = _COLOUR.sub("", message)
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", message)
     for words, what, told in _RAY_WORDS:
         found = words.search(plain)
         if found:

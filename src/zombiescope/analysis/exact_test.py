@@ -6,10 +6,9 @@ Whitney's rank sum test, exact for few nodes; Hodges and Lehmann's shift with th
 random: the same numbers give the same answer.
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -81,13 +80,12 @@ class _Hypergeometric:
         if start is None:
             return 0.0
         step = 1 if end >= start else -1
-        total, number = 0.0, start
-        while (end - number) * step >= 0:
+        total = 0.0
+        for number in range(start, end + step, step):
             term = math.exp(self.log(number))
             total += term
             if term <= total * _NEGLIGIBLE:
                 break
-            number += step
         return total
 
 
@@ -96,14 +94,8 @@ def _first_unlikely(law: _Hypergeometric, seen: float, mode: int, end: int) -> i
     limit = seen + math.log(_SAME)
     if law.log(end) > limit:
         return None
-    near, far = mode, end
-    while abs(far - near) > 1:
-        middle = (near + far) // 2
-        if law.log(middle) <= limit:
-            far = middle
-        else:
-            near = middle
-    return far
+    outwards = range(mode, end + 1) if end >= mode else range(mode, end - 1, -1)
+    return outwards[bisect_left(outwards, True, key=lambda number: law.log(number) <= limit)]
 
 
 def log_choose(count: int, chosen: int) -> float:
@@ -259,12 +251,7 @@ def _exact(ranks: Sequence[int], chosen: int, seen: int) -> float:
 
 def _nearly_normal(both: Sequence[float], first: int, second: int, ranks: float) -> float:
     total = first + second
-    ties = 0
-    at = 0
-    while at < total:
-        end = bisect_right(both, both[at])
-        ties += (end - at) ** 3 - (end - at)
-        at = end
+    ties = sum(count**3 - count for count in Counter(both).values())
     variance = first * second / 12 * ((total + 1) - ties / (total * (total - 1)))
     away = max(0.0, abs(ranks - first * (total + 1) / 2) - 0.5)
     return math.erfc(away / math.sqrt(2 * variance)) if variance > 0 else 1.0

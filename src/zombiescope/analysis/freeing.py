@@ -5,8 +5,6 @@ This is the decision kernel developers sketched in 2023, from user space: clean 
 are left to reclaim or to their mapper, shared memory goes with its file or its holder, swap is walked apart.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -139,12 +137,7 @@ def _target(action: Remedy, pin: Pin, parent: bytes) -> str:
         case Remedy.DROP_FILE | Remedy.DELETE_FILE if pin.path is not None:
             return shown(pin.path)  # whoever has it open as well
         case _:
-            return (pin.holder.said if pin.holder else _name(pin)) or f"the holder of its {pin.kind} memory"
-
-
-def _name(pin: Pin) -> str | None:
-    name = pin.path if pin.path is not None else pin.path_in_fs
-    return None if name is None else shown(name)
+            return (pin.holder.said if pin.holder else shown(pin.name or b"")) or f"the holder of its {pin.kind} memory"
 
 
 def _together(choices: list[set[tuple[Remedy, str]]]) -> tuple[Aimed, ...]:
@@ -184,7 +177,6 @@ class CacheState(NamedTuple):
 
 AT_REST = CacheState(mapped=False, dirty=False)
 _SHARED = frozenset({PinKind.TMPFS, PinKind.MEMFD, PinKind.SHARED_ANON, PinKind.SYSV_SHM})
-_PRIVATE = frozenset({PinKind.ANON, PinKind.UNEVICTABLE})
 _PAGELESS = frozenset({PinKind.WRITEBACK, PinKind.SOCKET, PinKind.TASK, PinKind.NAMESPACE})
 _WORSE = (
     "worse: without swap it frees nothing, with swap it fills the swap, and what is paged out before its cgroup dies makes "
@@ -193,7 +185,7 @@ _WORSE = (
 _BY_KIND = (
     ("drop_caches", _SHARED, "shared memory is no cache: it goes with its file, its segment or its holder"),
     ("reclaim_parent", _SHARED, _WORSE),
-    ("drop_caches", _PRIVATE, "memory of a process is no cache"),
+    ("drop_caches", frozenset({PinKind.ANON, PinKind.UNEVICTABLE}), "memory of a process is no cache"),
     ("drop_caches", frozenset({PinKind.SWAP}), "what is in swap is no cache"),
     ("reclaim_parent", frozenset({PinKind.SWAP}), "worse: it is in swap already, and paging out more makes more of these"),
     ("drop_caches", _PAGELESS, "no page holds them"),

@@ -2,8 +2,6 @@
 """Whether zombies grow, by how much, since when, whose they are, and when a mark will be reached; and the re-onset clock: how long
 after each boot the mark was reached before. Numbers only; `diagnosis/rules/zombie_growth.py` judges them."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -27,7 +25,6 @@ MOST_MEMCG_IDS = 65_535
 
 _LEAST_STEP = 0.2
 """Of a rise, that each half of the window has: a leak does not come in one step."""
-_FALLS_OF_A_RHYTHM = 2
 _REACH = 500
 """So many times as long as was watched, a forecast of the ids may lie ahead."""
 
@@ -90,11 +87,14 @@ def derive_growth(total: Sequence[Point], by_maker: Mapping[str, Track]) -> Grow
     """None without two points. Values are settled first, so that ordinary deaths on their way do not count."""
     if len(total) < 2:
         return None
-    window = total[-1][0] - total[0][0]
     trends = [trend for maker, track in by_maker.items() if (trend := derive_trend(maker, track)) and trend.grown > 0]
-    trends.sort(key=_most_grown_first)
-    whole = derive_trend(None, Track(total))
-    return Growth(total[-1][0], window, whole, tuple(trends), are_makers_known=bool(by_maker))
+    return Growth(
+        total[-1][0],
+        total[-1][0] - total[0][0],
+        derive_trend(None, Track(total)),
+        tuple(sorted(trends, key=_most_grown_first)),
+        are_makers_known=bool(by_maker),
+    )
 
 
 def with_recent(growth: Growth, recent: Growth | None) -> Growth:
@@ -163,16 +163,12 @@ def ceiling_of(values: Iterable[float], least: float) -> float | None:
         high = max(high, value)
         if high - value >= least and value <= high / 2:
             falls, highest, high = falls + 1, max(highest, high), value
-    return highest if falls >= _FALLS_OF_A_RHYTHM else None
+    return highest if falls >= 2 else None
 
 
 def derive_forecasts(value: float, slope: Slope, marks: Iterable[tuple[str, float]]) -> tuple[Forecast, ...]:
     """`marks`: what is reached, and at how many zombies."""
-    found = []
-    for what, mark in marks:
-        span = seconds_until(value, mark, slope)
-        if span is not None:
-            found.append(Forecast(what, mark, *span))
+    found = [Forecast(what, mark, *span) for what, mark in marks if (span := seconds_until(value, mark, slope))]
     return tuple(sorted(found, key=lambda forecast: forecast.soonest_seconds))
 
 
@@ -186,8 +182,7 @@ def derive_ids_forecast(held: float, slope: Slope | None, watched_seconds: float
 
 def derive_onset(boots: Iterable[tuple[float, Sequence[Point]]], mark: int) -> Onset | None:
     """`boots`: when each began, and its zombies over time. None where the mark was never reached."""
-    reached = [reached_after(points, start, mark) for start, points in boots]
-    seconds = tuple(span for span in reached if span is not None)
+    seconds = tuple(span for start, points in boots if (span := reached_after(points, start, mark)) is not None)
     return Onset(mark, seconds) if seconds else None
 
 
@@ -195,8 +190,6 @@ WINDOW_SECONDS = 600.0
 RECENT_SECONDS = 180.0
 """A leak that begins after hours of peace is seen in this one first."""
 _MOST_POINTS = 240
-_MOST_MAKERS = 40
-_MOST_WALKS = 48
 
 
 class GrowthWatch:
@@ -207,7 +200,7 @@ class GrowthWatch:
         """Clock, zombies, of them passing on."""
         self._passing = Passing()
         self._has_makers = False
-        self._swapped: deque[Point] = deque(maxlen=_MOST_WALKS)
+        self._swapped: deque[Point] = deque(maxlen=48)
 
     def take_look(self, clock: float, look: Look, died_lately: int) -> None:
         self._live.append((clock, look.live))
@@ -218,8 +211,7 @@ class GrowthWatch:
         self._has_makers = True
         self._passing.add(clock, accounts.lately)
         zombies = accounts.settled()
-        largest = sorted(zombies, key=lambda maker: -zombies[maker])[:_MOST_MAKERS]
-        for maker in {*largest, *self._makers}:
+        for maker in {*sorted(zombies, key=lambda maker: -zombies[maker])[:40], *self._makers}:
             points = self._makers.get(maker)
             if points is None:
                 # Not seen before: it had none.

@@ -2,8 +2,6 @@
 """What holds zombies, where their pages do not tell: the task, namespace or socket found to hold one, and shared and private memory
 of lists that were too long to follow, told apart by what memory.stat counts below their parent."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
@@ -16,9 +14,6 @@ from zombiescope.facts.remedies import Remedy
 from zombiescope.facts.zombies import HeldBy, Holder, MakerRemains, Pin, PinExample, PinKind, Remains, Walk, Zombie
 
 _MOST_MAKERS = 50
-_MOST_PARENTS = 5
-_EXAMPLES_A_KIND = 3
-_MOST_PLACES = 500
 
 
 def derive_remains(bodies: tuple[Body, ...], tier: str, at: float, since: float | None = None) -> Remains:
@@ -29,10 +24,21 @@ def derive_remains(bodies: tuple[Body, ...], tier: str, at: float, since: float 
     ranked = sorted(heaps.items(), key=lambda each: (-len(each[1]), each[0]))
     makers = tuple(_of_maker(maker, heap) for maker, heap in ranked[:_MOST_MAKERS])
     by_pin, actions = _pins_of(bodies), _actions_of(bodies)
-    parents = Counter(shown(body.zombie.parent) for body in bodies).most_common(_MOST_PLACES)
     return Remains(
-        at, tier, len(bodies), makers, by_pin, actions, _examples_of(bodies), dict(parents), _lately(bodies, since)
+        at,
+        tier,
+        len(bodies),
+        makers,
+        by_pin,
+        actions,
+        _examples_of(bodies),
+        _parents(bodies, 500),
+        _lately(bodies, since),
     )
+
+
+def _parents(bodies: Iterable[Body], most: int) -> dict[str, int]:
+    return dict(Counter(shown(body.zombie.parent) for body in bodies).most_common(most))
 
 
 def _lately(bodies: Iterable[Body], since: float | None) -> dict[str, int]:
@@ -44,14 +50,13 @@ def _lately(bodies: Iterable[Body], since: float | None) -> dict[str, int]:
 
 def _of_maker(maker: str, heap: list[Body]) -> MakerRemains:
     births = [body.zombie.born_at for body in heap if body.zombie.born_at is not None]
-    parents = Counter(shown(body.zombie.parent) for body in heap).most_common(_MOST_PARENTS)
     return MakerRemains(
         maker,
         len(heap),
         _pins_of(heap),
         min(births, default=None),
         max(births, default=None),
-        dict(parents),
+        _parents(heap, 5),
     )
 
 
@@ -59,20 +64,16 @@ def _pins_of(bodies: Iterable[Body]) -> dict[str, int]:
     """Of a zombie that only waits for its dead child, the child's pins: the child itself is no reason."""
     kinds: Counter[str] = Counter()
     for body in bodies:
-        kinds.update({pin.kind.value for pin in body.pins if pin.kind is not PinKind.CHILD} or _without_page(body))
+        alone = PinKind.CHILD if body.pins else PinKind.OTHER
+        kinds.update({pin.kind.value for pin in body.pins if pin.kind is not PinKind.CHILD} or {alone.value})
     return dict(kinds.most_common())
-
-
-def _without_page(body: Body) -> set[str]:
-    return {PinKind.CHILD.value} if body.pins else {PinKind.OTHER.value}
 
 
 def _actions_of(bodies: Iterable[Body]) -> dict[str, dict[str, int]]:
     """The first remedy of each zombie, under each kind that it has."""
     found: dict[str, Counter[Remedy]] = {}
     for body in bodies:
-        kinds = {pin.kind.value for pin in body.pins}
-        for kind in kinds:
+        for kind in {pin.kind.value for pin in body.pins}:
             found.setdefault(kind, Counter())[body.remedies[0].action] += 1
     return {kind: {action.key: n for action, n in least_harm_first(each).items()} for kind, each in found.items()}
 
@@ -83,7 +84,7 @@ def _examples_of(bodies: Iterable[Body]) -> tuple[PinExample, ...]:
         for pin in body.pins:
             kept = found.setdefault(pin.kind.value, [])
             name = _name_of(pin)
-            if len(kept) < _EXAMPLES_A_KIND and name and name not in {each.name for each in kept}:
+            if len(kept) < 3 and name and name not in {each.name for each in kept}:
                 kept.append(PinExample(pin.kind.value, body.maker, name))
     return tuple(example for kind in sorted(found) for example in found[kind])
 
@@ -91,8 +92,7 @@ def _examples_of(bodies: Iterable[Body]) -> tuple[PinExample, ...]:
 def _name_of(pin: Pin) -> str:
     if pin.kind is PinKind.SYSV_SHM:
         return f"shmid {pin.inode}"
-    name = pin.path if pin.path is not None else pin.path_in_fs
-    return shown(name) if name is not None else (pin.holder.said if pin.holder else "")
+    return shown(pin.name) if pin.name is not None else (pin.holder.said if pin.holder else "")
 
 
 _UNNAMED = (PinKind.OTHER, PinKind.SOCKET)
@@ -100,9 +100,9 @@ _UNNAMED = (PinKind.OTHER, PinKind.SOCKET)
 
 def is_unexplained(zombie: Zombie) -> bool:
     """It has references that nobody could name."""
-    if zombie.references.rest == 0:
-        return False
-    return any(pin.kind in _UNNAMED and pin.holder is None and pin.inode is None for pin in zombie.pins)
+    return zombie.references.rest != 0 and any(
+        pin.kind in _UNNAMED and pin.holder is None and pin.inode is None for pin in zombie.pins
+    )
 
 
 def explain(zombies: Iterable[Zombie], holders: Iterable[Holder]) -> tuple[Zombie, ...]:
@@ -118,8 +118,7 @@ def files_in_question(zombies: Iterable[Zombie]) -> dict[tuple[str, int], bytes]
     for pin in (pin for zombie in zombies for pin in zombie.pins):
         if pin.device is None or pin.inode is None or not (_is_nameless(pin) or _may_be_used(pin)):
             continue
-        name = pin.path if pin.path is not None else pin.path_in_fs or b""
-        found[pin.device, pin.inode] = name.rpartition(b"/")[2]
+        found[pin.device, pin.inode] = (pin.name or b"").rpartition(b"/")[2]
     return found
 
 
@@ -187,9 +186,6 @@ def holders_beside_pages(zombies: Iterable[Zombie], found: PageFreePins) -> list
     return holders
 
 
-_FACTS = ("zombies[].pages.shmem", "zombies[].pages.anon")
-
-
 def split_by_residual(walk: Walk, residuals: Residuals) -> Walk:
     """Only where that leaves no doubt: the parent's zombies have but one of the two, or only one zombie is in question and both
     figures add up to its pages. Otherwise they stay untold."""
@@ -202,7 +198,8 @@ def split_by_residual(walk: Walk, residuals: Residuals) -> Walk:
         split |= {zombie.serial: zombie for zombie in _split(family, residuals.by_parent.get(parent), walk.page_bytes)}
     zombies = tuple(split.get(zombie.serial, zombie) for zombie in walk.zombies)
     is_all = not any(zombie.unsplit_pages for zombie in zombies)
-    return walk._replace(zombies=zombies, gaps=tuple(gap for gap in walk.gaps if not (is_all and gap.fact in _FACTS)))
+    answered = ("zombies[].pages.shmem", "zombies[].pages.anon") if is_all else ()
+    return walk._replace(zombies=zombies, gaps=tuple(gap for gap in walk.gaps if gap.fact not in answered))
 
 
 def _split(family: list[Zombie], use: MemoryUse | None, page_bytes: int) -> Iterable[Zombie]:

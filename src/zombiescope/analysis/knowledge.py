@@ -7,8 +7,6 @@ Data, not code: TOML shipped with the package, extended or overridden by a user'
 a table by evidence: `{config = [...], credentials = [...]}`.
 """
 
-from __future__ import annotations
-
 import fnmatch
 import re
 import tomllib
@@ -20,7 +18,6 @@ from zombiescope.errors import UsageError
 _KINDS = ("path", "text", "unit", "installed", "program", "cgroup", "role")
 EVIDENCE = ("config", "credentials", "role", "orchestration", "platform", "hardware")
 _ON_FILES = ("path", "text")
-_OTHERWISE = ("needed", "unneeded", "unknown")
 _KEYS = frozenset(
     {
         "id", "title", "units", "serves", "hosts", "needed_if", "unneeded_if", "contested_if", "contested_why", "otherwise", "why",
@@ -116,10 +113,8 @@ class KnowledgeBase:
     def agent_of_image(self, image: str) -> KnownAgent | None:
         """The entry that speaks of a container image: `quay.io/prometheus/node-exporter:v1` is `prometheus/node-exporter`."""
         name = bare_image(image)
-        if not name:
-            return None
         found = (agent for agent in self.agents if any(fnmatch.fnmatchcase(name, form) for form in agent.images))
-        return next(found, None)
+        return next(found, None) if name else None
 
     def is_allowed(self, unit: str) -> bool:
         return self.allow is None or any(fnmatch.fnmatchcase(unit, pattern) for pattern in self.allow)
@@ -140,18 +135,18 @@ class KnowledgeBase:
     def _asked_for(self, kinds: tuple[str, ...]) -> frozenset[str]:
         said = [condition for agent in self.agents for condition in agent.conditions]
         said += [condition for role in self.roles.values() for condition in (*role.signs, *role.unless)]
-        return frozenset(path_of(condition) for condition in said if _kind_of(condition) in kinds)
+        return frozenset(path_of(each) for each in said if each.removeprefix("!").partition(":")[0] in kinds)
 
-    def extended(self, other: KnowledgeBase) -> KnowledgeBase:
+    def extended(self, other: "KnowledgeBase") -> "KnowledgeBase":
         """With a user's entries: the same id replaces, a new one comes first."""
         replaced = {agent.id for agent in other.agents}
         kept = tuple(agent for agent in self.agents if agent.id not in replaced)
         allow = other.allow if other.allow is not None else self.allow
         theirs = tuple(replace(agent, is_owners=True) for agent in other.agents)
-        declared = (*other.declared, *self.declared)
-        return replace(self, agents=theirs + kept, roles={**self.roles, **other.roles}, allow=allow, declared=declared)
+        extended = replace(self, agents=theirs + kept, roles={**self.roles, **other.roles}, allow=allow)
+        return extended.with_needs(other.declared)
 
-    def with_needs(self, declared: tuple[DeclaredNeed, ...]) -> KnowledgeBase:
+    def with_needs(self, declared: tuple[DeclaredNeed, ...]) -> "KnowledgeBase":
         return replace(self, declared=(*declared, *self.declared))
 
 
@@ -163,10 +158,6 @@ def bare_image(image: str) -> str:
         name = rest
     folder, slash, last = name.rpartition("/")
     return folder + slash + last.partition(":")[0]
-
-
-def _kind_of(condition: str) -> str:
-    return condition.removeprefix("!").partition(":")[0]
 
 
 def path_of(condition: str) -> str:
@@ -284,14 +275,13 @@ def _tables(data: Mapping[str, object], name: str, source: str) -> list[Mapping[
 def _agent(entry: Mapping[str, object], source: str) -> KnownAgent:
     name = _text(entry, "id", source)
     if set(entry) - _KEYS:
-        wrong = min(set(entry) - _KEYS)
         raise UsageError(
             f"cannot use {source}",
-            f"agent {name!r} has the unknown key {wrong!r}",
+            f"agent {name!r} has the unknown key {min(set(entry) - _KEYS)!r}",
             "known: " + ", ".join(sorted(_KEYS)),
         )
     otherwise = str(entry.get("otherwise", "unknown"))
-    if otherwise not in _OTHERWISE:
+    if otherwise not in ("needed", "unneeded", "unknown"):
         raise UsageError(
             f"cannot use {source}", f"agent {name!r}: otherwise = {otherwise!r}", "needed, unneeded or unknown"
         )
@@ -344,8 +334,8 @@ def _conditions(entry: Mapping[str, object], key: str, source: str) -> tuple[str
     said = entry.get(key)
     if isinstance(said, dict):
         if set(said) - set(EVIDENCE):
-            wrong = min(set(said) - set(EVIDENCE))
-            raise UsageError(f"cannot use {source}", f"{wrong!r} is no kind of evidence", ", ".join(EVIDENCE))
+            wrong = f"{min(set(said) - set(EVIDENCE))!r} is no kind of evidence"
+            raise UsageError(f"cannot use {source}", wrong, ", ".join(EVIDENCE))
         words = tuple(word for kind in said for word in _words(said, kind, source))
     else:
         words = _words(entry, key, source)

@@ -4,9 +4,7 @@
 Makers are named as an autopsy names them. `label_of` is what may stand in a metric: ids of pods and people are folded.
 """
 
-from __future__ import annotations
-
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import NamedTuple
@@ -17,10 +15,6 @@ from zombiescope.facts.lifecycle import Counts, Flow
 OTHER = "other"
 _NOTHING = Counts()
 _MOST_MAKERS = 512
-_FORGOTTEN_AT_ONCE = 64
-_MOST_BACKLOG = 4096
-_LONGEST_LABEL = 100
-_PASSING_SECONDS = 120.0
 
 
 class Account(NamedTuple):
@@ -81,7 +75,7 @@ class Accounts:
         }
         backlog[OTHER] = backlog.get(OTHER, 0) - sum(self._moved.values())
         named = [maker for maker, count in backlog.items() if count and maker != OTHER]
-        for maker in sorted(named, key=lambda each: (each not in self._counts, -backlog[each]))[_MOST_BACKLOG:]:
+        for maker in sorted(named, key=lambda each: (each not in self._counts, -backlog[each]))[4096:]:
             backlog[OTHER] += backlog.pop(maker)
         self._backlog = {maker: count for maker, count in backlog.items() if count}
         self._moved, self._is_crowded = {}, self._was_crowded
@@ -119,8 +113,7 @@ class Accounts:
 
     def list(self) -> list[Account]:
         """Those with most zombies first, then those with most births."""
-        zombies = self.zombies()
-        accounts = [Account(maker, zombies[maker], self._counts.get(maker, Counts())) for maker in zombies]
+        accounts = [Account(maker, count, self._counts.get(maker, _NOTHING)) for maker, count in self.zombies().items()]
         return sorted(accounts, key=lambda each: (-each.zombies, -each.counts.births, each.maker))
 
     def _book(self, maker: str, counts: Counts) -> None:
@@ -140,7 +133,7 @@ class Accounts:
         idle = (
             each for each in self._counts if each != OTHER and each not in self._lately and not self._may_have_any(each)
         )
-        for maker in list(islice(idle, _FORGOTTEN_AT_ONCE)):
+        for maker in list(islice(idle, 64)):
             counts, backlog = self._counts.pop(maker), self._backlog.pop(maker, 0)
             self._counts[OTHER] = self._counts.get(OTHER, _NOTHING).plus(counts)
             if backlog:
@@ -161,7 +154,7 @@ class Passing:
         self._readings.append((at, lately))
         for maker, counts in lately.items():
             self._sums[maker] = self._sums.get(maker, _NOTHING).plus(counts)
-        while at - self._readings[0][0] > _PASSING_SECONDS:
+        while at - self._readings[0][0] > 120.0:
             for maker, counts in self._readings.popleft()[1].items():
                 rest = self._sums[maker].less(counts)
                 if any(rest):
@@ -189,27 +182,22 @@ def renamed_counts(counts: Mapping[str, Counts], names: Mapping[str, str]) -> di
 
 def flow_maker(makers: Makers, path: bytes) -> str:
     """The maker of a flow. Where the folded leaf was the pod's own name, the flow is that of many pods."""
-    if b"pod" in path:
-        uid = pod_uid_of(path)
-        if uid is not None and uid.encode() in path.rpartition(b"/")[2].replace(b"_", b"-"):
-            return "pod:*"
-    return makers.of(path)
+    uid = pod_uid_of(path)
+    is_of_many = uid is not None and uid.encode() in path.rpartition(b"/")[2].replace(b"_", b"-")
+    return "pod:*" if is_of_many else makers.of(path)
 
 
 def label_of(maker: str) -> str:
     kind = maker.partition(":")[0]
-    return f"{kind}:*" if kind in ("pod", "session") else maker[:_LONGEST_LABEL]
+    return f"{kind}:*" if kind in ("pod", "session") else maker[:100]
 
 
 def by_label(zombies: Mapping[str, int], most: int = 10) -> dict[str, int]:
     """The largest, and the rest as `other`: what a metric can bear."""
-    labelled: dict[str, int] = {}
+    labelled: Counter[str] = Counter()
     for maker, count in zombies.items():
-        label = label_of(maker)
-        labelled[label] = labelled.get(label, 0) + count
-    ranked = sorted(
-        ((name, count) for name, count in labelled.items() if name != OTHER), key=lambda each: (-each[1], each[0])
-    )
+        labelled[label_of(maker)] += count
+    other = labelled.pop(OTHER, 0)
+    ranked = sorted(labelled.items(), key=lambda each: (-each[1], each[0]))
     kept = {name: count for name, count in ranked[:most] if count > 0}
-    kept[OTHER] = labelled.get(OTHER, 0) + sum(count for _, count in ranked[most:])
-    return kept
+    return {**kept, OTHER: other + sum(count for _, count in ranked[most:])}

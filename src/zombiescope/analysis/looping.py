@@ -5,8 +5,6 @@ A count alone says little: it is kept for the life of a unit or a pod, and three
 is how far it moved within the last hour, or that the next restart is waited for.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable, Mapping
 
@@ -16,8 +14,6 @@ from zombiescope.facts.pods import Container, Pod, PodLoop, workload_of
 from zombiescope.facts.units import LiveUnit, RestartingContainer, ServiceLoop, Services
 
 RESTARTS_TELLING = 3
-_WINDOW_SECONDS = 3600.0
-_MOST_READINGS = 32
 MOST_UNITS = 6
 
 
@@ -25,31 +21,27 @@ class LoopingUnits:
     """Remembers the readings of an hour."""
 
     def __init__(self) -> None:
-        self._readings: deque[tuple[float, dict[str, int]]] = deque(maxlen=_MOST_READINGS)
+        self._readings: deque[tuple[float, dict[str, int]]] = deque(maxlen=32)
         self.looping: dict[str, int] = {}
         """Automatic restarts of those that loop, the six with most."""
 
     def take(self, at: float, units: Iterable[UnitRestarts]) -> None:
         now = {unit.name: unit for unit in units}
-        while self._readings and at - self._readings[0][0] > _WINDOW_SECONDS:
+        while self._readings and at - self._readings[0][0] > 3600.0:
             self._readings.popleft()
         found = {}
         for name, unit in now.items():
             # One that is not in an older reading had not restarted by then; a counter that fell began anew.
             before = min((counts.get(name, 0) for _, counts in self._readings), default=unit.restarts)
-            is_waiting = unit.is_waiting and unit.restarts >= RESTARTS_TELLING
-            if unit.restarts - before >= RESTARTS_TELLING or is_waiting:
+            if unit.restarts - before >= RESTARTS_TELLING or (unit.is_waiting and unit.restarts >= RESTARTS_TELLING):
                 found[name] = unit.restarts
         self._readings.append((at, {name: unit.restarts for name, unit in now.items()}))
-        ranked = sorted(found.items(), key=lambda each: (-each[1], each[0]))
-        self.looping = dict(ranked[:MOST_UNITS])
+        self.looping = dict(sorted(found.items(), key=lambda each: (-each[1], each[0]))[:MOST_UNITS])
 
 
 WHAT = "unit-restarted"
 _PREFIX, _SUFFIX = "unit:", ".service"
-_TOLD_SECONDS = 60.0
 _MOST_STARTED = 512
-_FORGOTTEN_SECONDS = 3600.0
 
 
 class UnitStarts:
@@ -67,7 +59,7 @@ class UnitStarts:
                 self._add(at, maker.removeprefix(_PREFIX), counts.births)
         found = []
         for unit, births in self._untold.items():
-            if births and not 0 <= at - self._told_at.get(unit, float("-inf")) < _TOLD_SECONDS:
+            if births and not 0 <= at - self._told_at.get(unit, float("-inf")) < 60.0:
                 found.append(Occurrence(at, WHAT, f"{unit}: {births:,} cgroup{'s' if births != 1 else ''} born"))
                 self._untold[unit], self._told_at[unit] = 0, at
         return tuple(found)
@@ -75,7 +67,10 @@ class UnitStarts:
     def _add(self, at: float, unit: str, births: int) -> None:
         """The first birth of a unit is its start; those after it mean that it began again, or something inside it did."""
         if unit not in self._untold and len(self._untold) >= _MOST_STARTED:
-            self._forget(at)
+            for idle in [name for name, born in self._born_at.items() if not 0 <= at - born < 3600.0]:
+                if not self._untold[idle]:
+                    del self._untold[idle], self._born_at[idle]
+                    self._told_at.pop(idle, None)
         if unit in self._untold:
             self._untold[unit] += births
         elif len(self._untold) < _MOST_STARTED:
@@ -84,12 +79,6 @@ class UnitStarts:
             return
         self._born_at[unit] = at
 
-    def _forget(self, at: float) -> None:
-        for unit in [name for name, born in self._born_at.items() if not 0 <= at - born < _FORGOTTEN_SECONDS]:
-            if not self._untold[unit]:
-                del self._untold[unit], self._born_at[unit]
-                self._told_at.pop(unit, None)
-
 
 KUBELET_PAUSE_SECONDS = 300.0
 """Kubelet's longest back-off between two starts; ten minutes without a failure end it."""
@@ -97,7 +86,6 @@ DOCKER_PAUSE_SECONDS = 60.0
 _SLACK_SECONDS = 60.0
 _SETTLES_SECONDS = 10.0
 """Of running: kubelet's shortest back-off."""
-_WAITING = ("CrashLoopBackOff",)
 
 
 def why_looping(container: Container, now: float, moved: int = 0, longest_pause: float = KUBELET_PAUSE_SECONDS) -> str:
@@ -107,7 +95,7 @@ def why_looping(container: Container, now: float, moved: int = 0, longest_pause:
     so_far = f"restarted {container.restarts:,} times"
     if moved:
         return f"{so_far}, {moved:,} of them while we looked{_ended(container)}"
-    if container.reason in _WAITING:
+    if container.reason == "CrashLoopBackOff":
         return f"{so_far}, and waits for the next start{_ended(container)}"
     if container.restarted_at is None:
         return ""
@@ -133,8 +121,7 @@ def may_loop(container: Container, now: float) -> bool:
 
 def ended_words(reason: str, exit_code: int | None) -> str:
     """How it ended last: `OOMKilled, exit code 137`; empty where nobody said."""
-    code = "" if exit_code is None else f"exit code {exit_code}"
-    return ", ".join(filter(None, (reason, code)))
+    return ", ".join(filter(None, (reason, "" if exit_code is None else f"exit code {exit_code}")))
 
 
 def _ended(container: Container) -> str:
@@ -144,17 +131,14 @@ def _ended(container: Container) -> str:
 
 def loops_of(pods: Iterable[Pod], now: float, moved: Mapping[tuple[str, str], int], source: str) -> list[PodLoop]:
     """`moved`: by pod and container, restarts in the window."""
-    found = []
-    for pod in pods:
-        for container in pod.containers:
-            why = why_looping(container, now, moved.get((pod.uid, container.name), 0))
-            if why:
-                found.append(
-                    PodLoop(
-                        pod.uid, pod.called, container.name, pod.maker, container.restarts, why, source,
-                        container.pause_seconds, container.reason, container.exit_code,
-                    )
-                )  # fmt: skip
+    found = [
+        PodLoop(
+            pod.uid, pod.called, one.name, pod.maker, one.restarts, why, source, one.pause_seconds, one.reason, one.exit_code
+        )
+        for pod in pods
+        for one in pod.containers
+        if (why := why_looping(one, now, moved.get((pod.uid, one.name), 0)))
+    ]  # fmt: skip
     return sorted(found, key=lambda loop: (-loop.restarts, loop.pod, loop.container))
 
 
@@ -189,8 +173,7 @@ def _container_loops(services: Services) -> list[ServiceLoop]:
 def _together(name: str, looping: list[tuple[RestartingContainer, str]]) -> ServiceLoop:
     first, why = max(looping, key=lambda each: each[0].restarts)
     restarts = sum(one.restarts for one, _ in looping)
-    workload = workload_of(name)
-    if workload is None:
+    if workload_of(name) is None:
         return ServiceLoop(name, "container", restarts, f"its container is {why}", first.path)
     some = f"{len(looping):,} containers, such as {first.name}" if len(looping) > 1 else first.name
     return ServiceLoop(name, "pod", restarts, f"{some}: {why}", first.path)

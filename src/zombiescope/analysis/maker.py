@@ -5,11 +5,8 @@ path itself with its ids folded. Patterns of every driver of systemd, Kubernetes
 `maker_of(b"/system.slice/ecs.service") == "unit:ecs.service"`; the first rule that knows the path names it.
 """
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType
+from collections.abc import Iterable, Mapping
 
 from zombiescope.facts.lifecycle import FlowsSeen, MakerFlow
 from zombiescope.facts.names import raw, shown
@@ -50,7 +47,7 @@ _STARS = re.compile(rb"\*(?:[-_.]?\*)+")
 _ZEROES = bytes.maketrans(b"123456789", b"000000000")
 _HAS_DIGIT = re.compile(r"[0-9]")
 _MOST_REMEMBERED = 4096
-NO_PODS: Mapping[str, str] = MappingProxyType({})
+NO_PODS: Mapping[str, str] = {}
 
 
 class Makers:
@@ -76,11 +73,7 @@ class Makers:
 
 
 def maker_of(path: bytes) -> str:
-    for rule in _RULES:
-        maker = rule(path)
-        if maker:
-            return maker
-    return "path:" + shown(fold_path(path))
+    return _pod(path) or _container(path) or _session(path) or _unit(path) or "path:" + shown(fold_path(path))
 
 
 def fold_path(path: bytes) -> bytes:
@@ -157,9 +150,6 @@ def fold_unit(name: bytes) -> bytes:
     if _TRANSIENT.match(name) or kind == b"scope":
         folded = _UNIT_DIGITS.sub(lambda found: found[1] or b"*", folded)
     return _STARS.sub(b"*", folded) + dot + kind
-
-
-_RULES: tuple[Callable[[bytes], str | None], ...] = (_pod, _container, _session, _unit)
 
 
 _NUMBERED = re.compile(r"(unit:.*[^0-9*][-_.])[0-9]+(\.service)")

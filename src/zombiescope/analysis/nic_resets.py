@@ -5,8 +5,6 @@ Lines of one card belong together while they follow each other closely; the line
 (a few late completions) are no reset.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from zombiescope.facts.kernel_log import LogEvent, LogEventKind, NicReset, NicStep, ResetReason
@@ -75,24 +73,18 @@ def _folded(device: str, lines: list[LogEvent]) -> list[NicReset]:
     queue = next((line.queue for line in lines if line.queue is not None and line.cpu is None), None)
     if queue is None:
         queue = next((line.queue for line in lines if line.queue is not None), None)
-    late = [line.seconds for line in lines if line.seconds is not None and not _is_watchdog(line)]
+    # The kernel's own watchdog tells how long the queue stood, not how long NAPI did.
+    watchdogs = [line for line in lines if line.reason is ResetReason.TRANSMIT_TIMEOUT and line.is_scheduled is None]
+    late = [line.seconds for line in lines if line.seconds is not None and line not in watchdogs]
     is_over = True if NicStep.DONE in steps else False if NicStep.FAILED in steps else None
     return [
         NicReset(told[0].at, device, _reason(lines), queue, _napi_cpu(lines, queue), max(late, default=None), is_over)
     ]
 
 
-def _is_watchdog(line: LogEvent) -> bool:
-    """The kernel's own watchdog tells how long the queue stood, not how long NAPI did."""
-    return line.reason is ResetReason.TRANSMIT_TIMEOUT and line.is_scheduled is None
-
-
 def _reason(lines: list[LogEvent]) -> ResetReason:
     named = [line.reason for line in lines if line.reason is not None]
-    starved = any(
-        line.is_scheduled and line.seconds is not None and line.seconds >= _SCHEDULED_AND_LATE_SECONDS for line in lines
-    )
-    if starved:
+    if any(line.is_scheduled and (line.seconds or 0.0) >= _SCHEDULED_AND_LATE_SECONDS for line in lines):
         named.append(ResetReason.POLL_STARVATION)
     return max(named, key=_RANK.index, default=ResetReason.OTHER)
 

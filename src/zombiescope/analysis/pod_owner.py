@@ -7,8 +7,6 @@ of its template, which is a number of at most ten digits written in ten characte
 a uid and the node's name at its end.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,8 +32,6 @@ VERSION = 1
 """Of what is kept; before it was stated, it was this one too."""
 MOST_PODS = 2048
 MOST_CONTAINERS = 2048
-_ID_SHOWN = 12
-_LONGEST_NAME = 1024
 
 
 class PodBook:
@@ -58,7 +54,9 @@ class PodBook:
         renamed: dict[str, str] = {}
         for pod in pods:
             known = self._pods.pop(pod.uid, None)
-            kept = pod._replace(containers=()) if known is None or not _is_better(known, pod) else known
+            # What somebody said is worth more than a guess by the name.
+            is_said = known is not None and not known.owner.is_guess
+            kept = known if known is not None and is_said and pod.owner.is_guess else pod._replace(containers=())
             self._pods[pod.uid] = kept
             maker = kept.maker
             if self.makers.get(pod.uid) != maker:
@@ -67,7 +65,7 @@ class PodBook:
                 self.makers[pod.uid] = maker
                 self.version += 1
         for number, name in containers:
-            short = number[:_ID_SHOWN]
+            short = number[:12]
             if self.containers.pop(short, None) != name:
                 self.version += 1
             self.containers[short] = name
@@ -112,18 +110,13 @@ def later_version(plain: Any) -> object | None:
     return None if stated == VERSION else stated
 
 
-def _is_better(known: Pod, fresh: Pod) -> bool:
-    """What somebody said is worth more than a guess by the name."""
-    return fresh.owner.is_guess and not known.owner.is_guess
-
-
 def _remembered_pod(plain: Sequence[Any]) -> Pod:
     uid, namespace, name, kind, owner, is_guess = plain
     return Pod(_text(uid), _text(namespace), _text(name), Owner(_text(kind), _text(owner), bool(is_guess)))
 
 
 def _text(value: Any) -> str:
-    if not isinstance(value, str) or len(value) > _LONGEST_NAME:
+    if not isinstance(value, str) or len(value) > 1024:
         raise ValueError("no name")
     return value
 
@@ -132,11 +125,12 @@ _RANDOM = r"[bcdfghjklmnpqrstvwxz2456789]{5}"
 """Kubernetes' `rand.String(5)`: no vowels, nothing that looks like another character."""
 _HASH = r"[5-9bcdf][4-9bcdf]{5,9}"
 """`rand.SafeEncodeString` of a 32-bit number in decimal digits: each digit has one character."""
-_DEPLOYMENT = re.compile(rf"(.+)-{_HASH}-{_RANDOM}")
 _CRON_JOB = re.compile(rf"(.+)-([0-9]{{8}}|[0-9]{{10}})-{_RANDOM}")
-_ORDINAL = re.compile(r"(.+)-(?:0|[1-9][0-9]{0,4})")
-_ONE_PER_NODE = re.compile(rf"(.+)-{_RANDOM}")
-_STATIC_UID = re.compile(r"[0-9a-f]{32}")
+_FORMS = (
+    (DEPLOYMENT, re.compile(rf"(.+)-{_HASH}-{_RANDOM}")),
+    (STATEFUL_SET, re.compile(r"(.+)-(?:0|[1-9][0-9]{0,4})")),
+    (DAEMON_SET, re.compile(rf"(.+)-{_RANDOM}")),
+)
 _JOB_OF_CRON = re.compile(r"(.+)-([0-9]{8}|[0-9]{10})")
 _FIRST_MINUTE, _LAST_MINUTE = 16_000_000, 49_999_999
 """2000 and 2065, in minutes since the epoch: newer controllers name a job by its minute, older ones by its second. No hash begins
@@ -149,7 +143,7 @@ def owner_by_name(uid: str, name: str, node: str = "") -> Owner:
     cron = _CRON_JOB.fullmatch(name)
     if cron and _is_moment(cron[2]):
         return Owner(CRON_JOB, cron[1])
-    for kind, form in ((DEPLOYMENT, _DEPLOYMENT), (STATEFUL_SET, _ORDINAL), (DAEMON_SET, _ONE_PER_NODE)):
+    for kind, form in _FORMS:
         found = form.fullmatch(name)
         if found:
             return Owner(kind, found[1])
@@ -158,7 +152,7 @@ def owner_by_name(uid: str, name: str, node: str = "") -> Owner:
 
 def is_static(uid: str) -> bool:
     """A hash of its manifest, where the API server gives others a uid."""
-    return _STATIC_UID.fullmatch(uid) is not None
+    return re.fullmatch("[0-9a-f]{32}", uid) is not None
 
 
 def _is_moment(digits: str) -> bool:
@@ -172,8 +166,7 @@ def _without_node(name: str, node: str) -> str:
 
 def by_names(pods: Iterable[tuple[str, str, str]], node: str = "") -> list[Pod]:
     """Each a uid, a namespace and a name. Two pods of what would be one DaemonSet cannot be: there is one for each node."""
-    listed = list(pods)
-    found = [Pod(uid, namespace, name, owner_by_name(uid, name, node)) for uid, namespace, name in listed]
+    found = [Pod(uid, namespace, name, owner_by_name(uid, name, node)) for uid, namespace, name in pods]
     together = Counter(pod.maker for pod in found)
     return [
         pod._replace(owner=pod.owner._replace(kind=JOB))
@@ -195,13 +188,22 @@ def node_in(names: Sequence[str]) -> str:
     return suffix[at + 1 :] if at >= 0 else ""
 
 
+_TEMPLATES = {"pod-template-hash": DEPLOYMENT, "rollouts-pod-template-hash": "Rollout"}
+"""Kubernetes' own, and Argo's, which has ReplicaSets too."""
+_DEPLOYED, _DEPLOYMENT_CONFIG = "deploymentconfig", "DeploymentConfig"
+"""OpenShift's, above a ReplicationController for each version."""
+
+
 def owner_by_labels(uid: str, name: str, labels: Mapping[str, str], node: str = "") -> Owner | None:
     """Controllers label what they make; a container runtime hands the labels on. None where no label tells."""
     if "statefulset.kubernetes.io/pod-name" in labels:
         return Owner(STATEFUL_SET, name.rpartition("-")[0] or name, is_guess=False)
-    template = labels.get("pod-template-hash")
-    if template and f"-{template}-" in name:
-        return Owner(DEPLOYMENT, name[: name.rindex(f"-{template}-")], is_guess=False)
+    for label, kind in _TEMPLATES.items():
+        template = labels.get(label)
+        if template and f"-{template}-" in name:
+            return Owner(kind, name[: name.rindex(f"-{template}-")], is_guess=False)
+    if _DEPLOYED in labels:
+        return Owner(_DEPLOYMENT_CONFIG, labels[_DEPLOYED], is_guess=False)
     job = labels.get("batch.kubernetes.io/job-name") or labels.get("job-name")
     if job:
         return owner_of_job(job)
@@ -213,9 +215,7 @@ def owner_by_labels(uid: str, name: str, labels: Mapping[str, str], node: str = 
 def owner_of_job(name: str) -> Owner:
     """A job that a CronJob made is named by the moment it was due."""
     cron = _JOB_OF_CRON.fullmatch(name)
-    if cron and _is_moment(cron[2]):
-        return Owner(CRON_JOB, cron[1])
-    return Owner(JOB, name, is_guess=False)
+    return Owner(CRON_JOB, cron[1]) if cron and _is_moment(cron[2]) else Owner(JOB, name, is_guess=False)
 
 
 def owner_by_references(pod: Mapping[str, Any]) -> Owner | None:
@@ -230,19 +230,18 @@ def owner_by_references(pod: Mapping[str, Any]) -> Owner | None:
     if controller is None:
         return Owner(POD, name, is_guess=False)
     kind, owner = str(controller.get("kind", "")), str(controller.get("name", ""))
-    labels = about.get("labels") if isinstance(about.get("labels"), dict) else {}
-    assert isinstance(labels, dict)
-    template = str(labels.get("pod-template-hash", ""))
-    if kind == "ReplicaSet" and template and owner.endswith(f"-{template}"):
-        return Owner(DEPLOYMENT, owner.removesuffix(f"-{template}"), is_guess=False)
+    labels = _object(about.get("labels"))
+    for label, above in _TEMPLATES.items() if kind == "ReplicaSet" else ():
+        template = str(labels.get(label, ""))
+        if template and owner.endswith(f"-{template}"):
+            return Owner(above, owner.removesuffix(f"-{template}"), is_guess=False)
+    if kind == "ReplicationController" and labels.get(_DEPLOYED):
+        return Owner(_DEPLOYMENT_CONFIG, str(labels[_DEPLOYED]), is_guess=False)
     if kind == JOB:
         return owner_of_job(owner)
     if kind == "Node":
         return Owner(STATIC_POD, _without_node(name, owner), is_guess=False)
     return Owner(kind or POD, owner or name, is_guess=False)
-
-
-_STATIC_HASH = "kubernetes.io/config.hash"
 
 
 def pods_of_api(said: Any, node: str = "") -> tuple[list[Pod], list[tuple[str, str]]]:
@@ -263,16 +262,18 @@ def _pod(item: Mapping[str, Any], node: str) -> Pod | None:
     if node and where and where != node:
         return None
     notes = _object(about.get("annotations"))
-    uid = str(notes.get(_STATIC_HASH) or about.get("uid") or "")  # kubelet knows a static pod by its hash alone
+    # Kubelet knows a static pod by its hash alone.
+    uid = str(notes.get("kubernetes.io/config.hash") or about.get("uid") or "")
     namespace, name = shown_text(str(about.get("namespace", ""))), shown_text(str(about.get("name", "")))
     if not uid or not name:
         return None
     owner = owner_by_references(item) or owner_by_name(uid, name, node)
     owner = owner._replace(name=shown_text(owner.name))
-    return Pod(shown_text(uid), namespace, name, owner, tuple(map(_container, _statuses(item))))
+    return Pod(shown_text(uid), namespace, name, owner, tuple(map(_container, statuses_of(item))))
 
 
-def _statuses(item: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+def statuses_of(item: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+    """Of all containers of a pod, those that begin it and those that were put in later among them."""
     status = _object(item.get("status"))
     for kind in ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"):
         found = status.get(kind)
@@ -306,7 +307,7 @@ def _reason(waiting: Mapping[str, Any], ended: Mapping[str, Any]) -> str:
 
 
 def _ids(item: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
-    for status in _statuses(item):
+    for status in statuses_of(item):
         name = shown_text(str(status.get("name", "")))
         ended = _object(_object(status.get("lastState")).get("terminated"))
         for said in (status.get("containerID"), ended.get("containerID")):

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Looks at reclaim, stalls and throttling turned into what happened between them. A counter that ran backwards says nothing."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from itertools import zip_longest
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Histogram
@@ -33,13 +32,9 @@ def pressure_of(
 ) -> PressureSeen:
     gaps = [fact for fact in (last.vmstat, last.stalls, throttled) if isinstance(fact, Gap)]
     seconds = max(last.at - begin, 0.0)
-    return PressureSeen(begin, seconds, cores, points, throttled, tuple(gaps), _groups(last, points))
-
-
-def _groups(last: PressureLook, points: Sequence[PressurePoint]) -> tuple[bytes, ...] | Gap:
-    if isinstance(last.groups, Gap):
-        return last.groups
-    return tuple(dict.fromkeys(path for point in points for path in point.groups))
+    paths = tuple(dict.fromkeys(path for point in points for path in point.groups))
+    groups = last.groups if isinstance(last.groups, Gap) else paths
+    return PressureSeen(begin, seconds, cores, points, throttled, tuple(gaps), groups)
 
 
 def derive_throttled(
@@ -66,32 +61,24 @@ def point_between(before: PressureLook, after: PressureLook) -> PressurePoint | 
     if seconds <= 0 or abs(seconds - steady) > max(_CLOCK_MOVED * seconds, 0.05):
         return None
     rates = _rates(before.vmstat, after.vmstat, seconds)
-    stalls = _stalled(before.stalls, after.stalls, seconds)
-    groups = {}
-    if not isinstance(before.groups, Gap) and not isinstance(after.groups, Gap):
-        shared = [path for path in after.groups if path in before.groups]
-        groups = {path: _stalled(before.groups[path], after.groups[path], seconds) for path in shared}
+    known = {} if isinstance(before.groups, Gap) else before.groups
+    now = {} if isinstance(after.groups, Gap) else after.groups
+    groups = {path: _stalled(known[path], stalls, seconds) for path, stalls in now.items() if path in known}
     kswapd = None
     if before.kswapd_seconds is not None and after.kswapd_seconds is not None:
         kswapd = max(after.kswapd_seconds - before.kswapd_seconds, 0.0) / seconds
     return PressurePoint(
         before.at, seconds, rates.get("pgscan_direct"), rates.get("pgscan_kswapd"), _limit(rates), rates.get("pgmajfault"),
-        kswapd, stalls, groups,
+        kswapd, _stalled(before.stalls, after.stalls, seconds), groups,
     )  # fmt: skip
 
 
 def _stalled(before: Stalls | Gap, after: Stalls | Gap, seconds: float) -> Stalls:
     """Share of the time; a counter that ran backwards belongs to another cgroup of the same name, and says nothing."""
-    if isinstance(before, Gap) or isinstance(after, Gap):
-        return {}
-    return {
-        name: min((total - before[name]) / seconds, 1.0)
-        for name, total in after.items()
-        if name in before and total >= before[name]
-    }
+    return {name: min(share, 1.0) for name, share in _rates(before, after, seconds).items()}
 
 
-def _rates(before: Mapping[str, int] | Gap, after: Mapping[str, int] | Gap, seconds: float) -> dict[str, float]:
+def _rates(before: Mapping[str, float] | Gap, after: Mapping[str, float] | Gap, seconds: float) -> dict[str, float]:
     if isinstance(before, Gap) or isinstance(after, Gap):
         return {}
     return {
@@ -116,9 +103,8 @@ def reclaim_since(before: ReclaimSeen, after: ReclaimSeen, now: float) -> Reclai
 
 
 def _between(before: ReclaimCalls, after: ReclaimCalls, since: float) -> ReclaimCalls:
-    buckets = list(after.histogram.buckets)
-    for i, count in enumerate(before.histogram.buckets[: len(buckets)]):
-        buckets[i] -= count
+    old, new = before.histogram.buckets, after.histogram.buckets
+    buckets = [count - then for count, then in zip_longest(new, old[: len(new)], fillvalue=0)]
     calls, seconds = after.calls - before.calls, after.seconds - before.seconds
     is_new = after.longest_seconds > before.longest_seconds or (
         after.longest_at is not None and after.longest_at >= since

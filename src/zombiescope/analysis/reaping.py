@@ -4,8 +4,6 @@
 Only clean unmapped page cache is taken. Shared memory, swap, sockets and processes are somebody's, and are said, not touched.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
@@ -20,8 +18,6 @@ from zombiescope.facts.zombies import Pin, PinKind
 HARMFUL_PASSES = 3
 FIRST_REST_SECONDS = 60.0
 _LONGEST_REST_SECONDS = 3600.0
-_MOST_LOOKS_APART = 4
-_EVICTABLE = (PinKind.PAGE_CACHE, PinKind.CHILD)
 RESTING, NOT_CACHED, DIRTY, MAPPED, NO_LEVER = "resting", "not_cached", "dirty", "mapped", "no_lever"
 """Why a zombie is left; beside these, the pin kind that eviction cannot remove."""
 
@@ -108,13 +104,14 @@ def choose(
         evictable += 1
         for order in orders:
             key = order.lever, order.target
-            by_target[key] = _joined(by_target[key], order) if key in by_target else order
+            known = by_target.get(key, order._replace(pages=0, zombies=frozenset()))
+            by_target[key] = known._replace(pages=known.pages + order.pages, zombies=known.zombies | order.zombies)
     return ReapChoice(_within(by_target.values(), most_pages), evictable, dict(left.most_common()))
 
 
 def _ways_to(body: Body, reclaimable: frozenset[bytes]) -> tuple[str | None, tuple[EvictionOrder, ...]]:
     """Why it cannot be evicted, or the orders that together free it."""
-    stubborn = sorted({pin.kind for pin in body.pins if pin.kind not in _EVICTABLE})
+    stubborn = sorted({pin.kind for pin in body.pins if pin.kind not in (PinKind.PAGE_CACHE, PinKind.CHILD)})
     if stubborn:
         return stubborn[0], ()
     cached = [pin for pin in body.pins if pin.kind is PinKind.PAGE_CACHE]
@@ -122,19 +119,13 @@ def _ways_to(body: Body, reclaimable: frozenset[bytes]) -> tuple[str | None, tup
         return NOT_CACHED, ()
     if any(pin.dirty for pin in cached):
         return DIRTY, ()
-    if all(map(_can_be_dropped, cached)):
+    if all(pin.path is not None and not pin.mapped and pin.inode is not None for pin in cached):
         return None, tuple(_drop(body, pin) for pin in cached)
     if body.zombie.parent in reclaimable:
         pages = sum(pin.pages or 1 for pin in cached)
         parent = body.zombie.parent
         return None, (EvictionOrder(Remedy.RECLAIM_PARENT, parent, parent, pages, frozenset({body.zombie.serial})),)
-    if any(pin.mapped for pin in cached):
-        return MAPPED, ()
-    return NO_LEVER, ()
-
-
-def _can_be_dropped(pin: Pin) -> bool:
-    return pin.path is not None and not pin.mapped and pin.inode is not None
+    return MAPPED if any(pin.mapped for pin in cached) else NO_LEVER, ()
 
 
 def _drop(body: Body, pin: Pin) -> EvictionOrder:
@@ -143,20 +134,14 @@ def _drop(body: Body, pin: Pin) -> EvictionOrder:
     return EvictionOrder(Remedy.DROP_FILE, pin.path, body.zombie.parent, pin.pages or 1, serials, pin.device, pin.inode)
 
 
-def _joined(one: EvictionOrder, other: EvictionOrder) -> EvictionOrder:
-    return one._replace(pages=one.pages + other.pages, zombies=one.zombies | other.zombies)
-
-
 def _within(orders: Iterable[EvictionOrder], most_pages: int) -> tuple[EvictionOrder, ...]:
     """Always one, however large: a budget that fits nothing would stand still for ever."""
-    ranked = sorted(orders, key=_least_harm)
     chosen: list[EvictionOrder] = []
     spent = 0
-    for order in ranked:
-        if chosen and spent + order.pages > most_pages:
-            continue
-        chosen.append(order)
-        spent += order.pages
+    for order in sorted(orders, key=_least_harm):
+        if not chosen or spent + order.pages <= most_pages:
+            chosen.append(order)
+            spent += order.pages
     return tuple(chosen)
 
 
@@ -184,8 +169,7 @@ def learn(
 
 def freed(done: Iterable[Evicted], still_there: frozenset[int]) -> int:
     """Of the zombies that were tried, how many are gone."""
-    tried = frozenset().union(*(each.order.zombies for each in done))
-    return len(tried - still_there)
+    return len(frozenset().union(*(each.order.zombies for each in done)) - still_there)
 
 
 def pressed(health: Health, budget: ReapBudget) -> str | None:
@@ -221,5 +205,4 @@ def harmed(rate: float | None, usual: float | None, budget: ReapBudget) -> str |
 
 def wait_seconds(cost_seconds: float, idle_passes: int, budget: ReapBudget) -> float:
     """Until the next pass: never so soon that our share of a core is exceeded, and longer each time there was nothing to do."""
-    patience = min(2.0**idle_passes, _MOST_LOOKS_APART) * budget.interval_seconds
-    return max(cost_seconds / budget.core_share, patience)
+    return max(cost_seconds / budget.core_share, min(2.0**idle_passes, 4) * budget.interval_seconds)

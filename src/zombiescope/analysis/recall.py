@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a history adds up to: each series in short, when nobody watched, growth in the present boot, and the re-onset clock."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from zombiescope.analysis.growth import (
@@ -20,9 +18,6 @@ from zombiescope.analysis.growth import (
 from zombiescope.analysis.trend import Point, derive_change, derive_slope, median, settled
 from zombiescope.facts.history import MAKER_PREFIX, Sample
 
-_DOWN_FACTOR = 5
-_LEAST_DOWN_SECONDS = 60.0
-_LEAST_AFTER_A_CHANGE = 12
 ALL, UPTIME = "zombies", "uptime"
 _NOTHING: Mapping[str, float] = {}
 
@@ -164,7 +159,7 @@ def _growth(present: Sequence[Sample], marks: Iterable[tuple[str, float]]) -> Gr
     total = points_of(present, ALL)
     makers = _makers_in(present)
     change = derive_change(settled(total)) if len(total) > 1 else None
-    since = change if change is not None and sum(at >= change for at, _ in total) >= _LEAST_AFTER_A_CHANGE else None
+    since = change if change is not None and sum(at >= change for at, _ in total) >= 12 else None
     begin = float("-inf") if since is None else since
     tracks = {
         name.removeprefix(MAKER_PREFIX): Track([point for point in points_of(present, name, 0.0) if point[0] >= begin])
@@ -204,12 +199,7 @@ def onset_over(samples: Iterable[Sample], mark: int) -> Onset | None:
 
 
 def by_boot(samples: Sequence[Sample]) -> list[list[Sample]]:
-    found: list[list[Sample]] = []
-    for sample in samples:
-        if not found or found[-1][-1].boot != sample.boot:
-            found.append([])
-        found[-1].append(sample)
-    return found
+    return [list(each) for _, each in groupby(samples, key=lambda sample: sample.boot)]
 
 
 def points_of(samples: Iterable[Sample], name: str, otherwise: float | None = None) -> list[Point]:
@@ -229,8 +219,7 @@ def _tells_makers(sample: Sample) -> bool:
 
 def pauses(samples: Sequence[Sample]) -> tuple[Pause, ...]:
     steps = sorted(later.at - earlier.at for earlier, later in pairwise(samples) if later.at > earlier.at)
-    usual = median(steps) if steps else 0.0
-    most = max(_DOWN_FACTOR * usual, _LEAST_DOWN_SECONDS)
+    most = max(5 * median(steps), 60.0) if steps else 60.0
     return tuple(
         Pause(earlier.at, later.at, earlier.boot != later.boot)
         for earlier, later in pairwise(samples)
@@ -241,4 +230,4 @@ def pauses(samples: Sequence[Sample]) -> tuple[Pause, ...]:
 def moment_at(samples: Sequence[Sample], at: float) -> Sample | None:
     """The last sample at or before."""
     before = [sample for sample in samples if sample.at <= at]
-    return max(before, key=lambda sample: (sample.at, sample.number)) if before else None
+    return max(before, key=lambda sample: (sample.at, sample.number), default=None)

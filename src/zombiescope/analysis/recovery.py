@@ -2,8 +2,6 @@
 """Did it get better? Each number of before and after as a rate with its uncertainty, never raw seconds of unlike windows. What
 comes in bursts is compared by blocks of time, so that a spike every few minutes is part of the baseline."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -30,7 +28,6 @@ _BLOCK_SECONDS = 60.0
 _LEAST_BLOCKS = 5
 _LEAST_SHARE = 0.2
 """A change by less than a fifth is none, however sure."""
-_NOISE, _NOISE_SHARE = 2, 0.05
 OURS, ALL = "ours", "zombies"
 
 
@@ -89,13 +86,14 @@ def derive_rows(
     generator: Generator,
 ) -> tuple[ComparedRow, ...]:
     """`makers`: whose zombies the plan was about; none for all."""
-    rows = [*_zombies(before, after, makers), _restarts(before, after)]
-    rows += [_burst(each, before, after, generator) for each in BURSTS]
-    rows += [_counted(what, series, before, after) for what, series in COUNTS]
-    rows += [_level(what, series, unit, before, after) for what, series, unit in LEVELS]
-    if jobs is not None:
-        rows.append(_jobs(*jobs))
-    return tuple(rows)
+    return (
+        *_zombies(before, after, makers),
+        _counted("restarts of the maker", "restarts", before, after),
+        *(_burst(each, before, after, generator) for each in BURSTS),
+        *(_counted(what, series, before, after) for what, series in COUNTS),
+        *(_level(what, series, unit, before, after) for what, series, unit in LEVELS),
+        *([_jobs(*jobs)] if jobs is not None else ()),
+    )
 
 
 def _steps(samples: Sequence[Sample]) -> Iterable[tuple[Sample, Sample]]:
@@ -139,8 +137,7 @@ def _stock(points: list[tuple[float, float]], period: Period) -> Measure:
 def _stock_change(first: Measure, last: Measure) -> tuple[Direction, str]:
     if first.value is None or last.value is None:
         return Direction.UNKNOWN, _missing(first, last)
-    noise = max(_NOISE, _NOISE_SHARE * first.value)
-    if abs(last.value - first.value) <= noise:
+    if abs(last.value - first.value) <= max(2, 0.05 * first.value):
         return Direction.SAME, ""
     return (Direction.BETTER if last.value < first.value else Direction.WORSE), ""
 
@@ -164,10 +161,6 @@ def _growth_change(before: Slope | None, after: Slope | None) -> tuple[Direction
     if after.high < before.low and before.per_second > 0:
         return Direction.BETTER, ""
     return (Direction.WORSE, "") if after.low > max(before.high, 0.0) else (Direction.SAME, "")
-
-
-def _restarts(before: Period, after: Period) -> ComparedRow:
-    return _counted("restarts of the maker", "restarts", before, after)
 
 
 def increments(samples: Sequence[Sample], names: Sequence[str]) -> list[tuple[float, float, float]]:
@@ -211,9 +204,7 @@ def _share(steps: Sequence[tuple[float, float, float]], period: Period) -> Measu
 
 
 def _judged(chances: Chances, first: float, last: float, least: float) -> tuple[Direction, str]:
-    if first < least and last < least:
-        return Direction.SAME, ""
-    if abs(last - first) < _LEAST_SHARE * max(first, last):
+    if (first < least and last < least) or abs(last - first) < _LEAST_SHARE * max(first, last):
         return Direction.SAME, ""
     change = chances.change
     if change is Direction.SAME and last < least:
@@ -225,8 +216,7 @@ def _counted(what: str, series: str, before: Period, after: Period) -> ComparedR
     first, last = (_rate(period, series) for period in (before, after))
     if first.value is None or last.value is None:
         return ComparedRow(what, "per hour", first, last, Direction.UNKNOWN, _missing(first, last))
-    chances = compare_counts(first.number or 0, first.seconds, last.number or 0, last.seconds)
-    change, why = chances.change, ""
+    change, why = compare_counts(first.number or 0, first.seconds, last.number or 0, last.seconds).change, ""
     if change is Direction.SAME and first.number and not last.number:
         change, why = Direction.UNKNOWN, "none seen, and they are rare enough that this may be chance: watch longer"
     elif change is not Direction.WORSE and last.number:
@@ -237,9 +227,7 @@ def _counted(what: str, series: str, before: Period, after: Period) -> ComparedR
 def _rate(period: Period, series: str) -> Measure:
     steps = increments(period.samples, (series,))
     seconds = sum(step[1] for step in steps)
-    if not seconds:
-        return NOT_MEASURED
-    return _per_hour(round(sum(step[2] for step in steps)), seconds, period.source)
+    return _per_hour(round(sum(step[2] for step in steps)), seconds, period.source) if seconds else NOT_MEASURED
 
 
 def _per_hour(number: int, seconds: float, source: str) -> Measure:
@@ -258,13 +246,10 @@ def _level(what: str, series: str, unit: str, before: Period, after: Period) -> 
         return ComparedRow(what, unit, first, last, Direction.UNKNOWN, _missing(first, last))
     assert first.low is not None
     assert first.high is not None
-    if abs(last.value - first.value) < _LEAST_SHARE * max(first.value, last.value):
-        change = Direction.SAME
-    elif (last.high or 0.0) < first.low or (last.low or 0.0) > first.high:
-        change = Direction.BETTER if last.value < first.value else Direction.WORSE
-    else:
-        change = Direction.SAME
-    return ComparedRow(what, unit, first, last, change)
+    is_apart = (last.high or 0.0) < first.low or (last.low or 0.0) > first.high
+    if not is_apart or abs(last.value - first.value) < _LEAST_SHARE * max(first.value, last.value):
+        return ComparedRow(what, unit, first, last, Direction.SAME)
+    return ComparedRow(what, unit, first, last, Direction.BETTER if last.value < first.value else Direction.WORSE)
 
 
 def _middle(ordered: list[float], period: Period) -> Measure:
@@ -281,8 +266,7 @@ def _jobs(before: Tries, after: Tries) -> ComparedRow:
         _per_hour(each.failed, each.seconds, each.source) if each.seconds > 0 else NOT_MEASURED
         for each in (before, after)
     )
-    change = compare_counts(before.failed, before.seconds, after.failed, after.seconds).change
-    why = ""
+    change, why = compare_counts(before.failed, before.seconds, after.failed, after.seconds).change, ""
     if change is Direction.SAME and before.failed and not after.failed:
         change, why = (
             Direction.UNKNOWN,
@@ -311,17 +295,15 @@ def query_row(before: Points, after: Points, generator: Generator, *, higher_is_
         return ComparedRow(what, "mean", first, last, Direction.UNKNOWN, _missing(first, last))
     sign = -1.0 if higher_is_better else 1.0
     sides = [[(1.0, sign * value) for _, value in points] for points in (before, after)]
-    chances = compare_blocks(sides[0], sides[1], generator)
-    if abs(last.value - first.value) < 0.02 * max(abs(first.value), abs(last.value)):
-        return ComparedRow(what, "mean", first, last, Direction.SAME)
-    return ComparedRow(what, "mean", first, last, chances.change)
+    change = compare_blocks(sides[0], sides[1], generator).change
+    is_same = abs(last.value - first.value) < 0.02 * max(abs(first.value), abs(last.value))
+    return ComparedRow(what, "mean", first, last, Direction.SAME if is_same else change)
 
 
 def _asked(points: Points) -> Measure:
     if not points:
         return NOT_MEASURED
-    seconds = points[-1][0] - points[0][0]
-    return Measure(sum(value for _, value in points) / len(points), seconds, "prometheus")
+    return Measure(sum(value for _, value in points) / len(points), points[-1][0] - points[0][0], "prometheus")
 
 
 def _missing(first: Measure, last: Measure) -> str:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A snapshot in numbers: the population, what lies below which live parent, and what it costs. No judgement."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -81,7 +79,6 @@ def derive_population(census: Census) -> Population:
 
 
 RECLAIM_FACT = "cost.reclaim_pass_seconds"
-_WATCH = "zombiescope scan --watch 10, as root; the agent always watches"
 _NO_BYTES = Gap(
     "parents",
     "no live cgroup shows bytes of dead ones: what keeps these zombies is not pages, or too few to be seen",
@@ -128,8 +125,9 @@ def _parents(
         return ()
     uses = residuals.by_parent if isinstance(residuals, Residuals) else {}
     if counts is not None:
-        settled = _within(population.zombies, counts)
-        shares = [ParentShare(path, zombies, uses.get(path)) for path, zombies in settled.items()]
+        shares = [
+            ParentShare(path, zombies, uses.get(path)) for path, zombies in _within(population.zombies, counts).items()
+        ]
         return tuple(sorted(shares, key=_largest_first))
     if isinstance(residuals, Gap):
         return residuals
@@ -152,7 +150,11 @@ def _largest_first(share: ParentShare) -> tuple[int, int, bytes]:
     return -(share.zombies or 0), -(share.use.bytes_held if share.use else 0), share.path
 
 
-NOT_WATCHED = Gap(RECLAIM_FACT, "a scan does not wait for reclaim to run", _WATCH)
+NOT_WATCHED = Gap(
+    RECLAIM_FACT,
+    "a scan does not wait for reclaim to run",
+    "zombiescope scan --watch 10, as root; the agent always watches",
+)
 
 
 class ReclaimPass(NamedTuple):
@@ -166,7 +168,7 @@ class ReclaimPass(NamedTuple):
     """None: by the agent, at that time."""
 
 
-def derive_reclaim_pass(seen: ReclaimSeen | Gap, at: float) -> ReclaimPass | Gap:
+def derive_reclaim_pass(seen: "ReclaimSeen | Gap", at: float) -> ReclaimPass | Gap:
     """A window in which nobody reclaimed has no pass to tell of: not known, and not zero."""
     if isinstance(seen, Gap):
         return seen.about(RECLAIM_FACT)

@@ -5,9 +5,8 @@ for all; and the wait that one packet in a thousand would have had.
 Long waits are known one by one. Of the short ones the number is known, and how they are spread from those that were stamped.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
+from itertools import pairwise, zip_longest
 from typing import NamedTuple
 
 from zombiescope.facts.gap import Gap
@@ -91,8 +90,9 @@ def _core(then: PollCore, now: PollCore) -> CoreStep:
 
 
 def _thread_runs(then: ThreadRuns, now: ThreadRuns) -> ThreadRuns:
-    runs, longs = max(now.runs - then.runs, 0), max(now.longs - then.longs, 0)
-    return ThreadRuns(runs, max(now.seconds - then.seconds, 0.0), longs)
+    return ThreadRuns(
+        max(now.runs - then.runs, 0), max(now.seconds - then.seconds, 0.0), max(now.longs - then.longs, 0)
+    )
 
 
 def _more(then: Buckets, now: Buckets) -> Buckets:
@@ -116,17 +116,14 @@ def _middle(buckets: Buckets) -> int:
 def one_in_a_thousand(waits: Iterable[tuple[float, int]], seconds: float) -> float:
     """Seconds. A packet that comes while a softirq waits, waits for the rest of it: how long is that for one in a thousand of those
     that come evenly over the time? The least x so that all waits beyond their last x seconds are a thousandth of the time."""
-    left, found, number = TAIL * seconds, 0.0, 0
-    ranked = sorted(waits, reverse=True)
-    for place, (length, count) in enumerate(ranked):
+    left, number = TAIL * seconds, 0
+    for (length, count), (shorter, _) in pairwise([*sorted(waits, reverse=True), (0.0, 0)]):
         number += count
-        shorter = ranked[place + 1][0] if place + 1 < len(ranked) else 0.0
         room = number * (length - shorter)
         if room >= left:
-            found = length - left / number
-            break
+            return max(length - left / number, 0.0)
         left -= room
-    return max(found, 0.0)
+    return 0.0
 
 
 class Spread(NamedTuple):
@@ -137,10 +134,10 @@ class Spread(NamedTuple):
     seconds: float
 
     @classmethod
-    def empty(cls, bounds: Sequence[int]) -> Spread:
+    def empty(cls, bounds: Sequence[int]) -> "Spread":
         return cls((0.0,) * len(bounds), 0.0, 0.0)
 
-    def plus(self, other: Spread) -> Spread:
+    def plus(self, other: "Spread") -> "Spread":
         pairs = zip(self.at_most, other.at_most, strict=True)
         return Spread(tuple(a + b for a, b in pairs), self.all + other.all, self.seconds + other.seconds)
 
@@ -165,11 +162,7 @@ def spread(bounds: Sequence[int], known: Sequence[tuple[float, int]], stamped: B
 
 
 def added(buckets: Iterable[Buckets]) -> Buckets:
-    total = [0] * BUCKETS
-    for row in buckets:
-        for place, count in enumerate(row):
-            total[place] += count
-    return tuple(total)
+    return tuple(map(sum, zip_longest([0] * BUCKETS, *buckets, fillvalue=0)))
 
 
 def step_between(before: SoftirqLook, after: SoftirqLook) -> SoftirqStep:
@@ -216,10 +209,9 @@ def waits_between(before: SoftirqLook, after: SoftirqLook) -> list[KsoftirqdWait
     dropped = _grown(before.dropped, after.dropped)
     for core, now in after.ksoftirqd.items():
         then = before.ksoftirqd.get(core)
-        if then is None or now.wait_ns < then.wait_ns or now.slices < then.slices:
-            continue
-        waited = (now.wait_ns - then.wait_ns) / 1e9
-        found.append(KsoftirqdWait(core, before.at, waited, now.slices - then.slices, dropped))
+        if then is not None and now.wait_ns >= then.wait_ns and now.slices >= then.slices:
+            waited = (now.wait_ns - then.wait_ns) / 1e9
+            found.append(KsoftirqdWait(core, before.at, waited, now.slices - then.slices, dropped))
     return found
 
 

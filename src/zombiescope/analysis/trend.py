@@ -5,8 +5,6 @@ The slope is Theil and Sen's: the median of the slopes of all pairs, with the ra
 few wild values or noise around a level do not move it. A gate, for which one step is growth too, takes least squares.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from itertools import pairwise
@@ -67,14 +65,12 @@ def derive_change(points: Sequence[Point]) -> float | None:
     origin = chosen[0][0]
     shifted = [(at - origin, value) for at, value in chosen]
     forward, backward = _errors(shifted), _errors([(-at, value) for at, value in shifted[::-1]])[::-1]
-    whole = forward[-1]
-    cuts = range(3, len(shifted) - 3)
-    best = min(cuts, key=lambda cut: forward[cut] + backward[cut], default=None)
+    best = min(range(3, len(shifted) - 3), key=lambda cut: forward[cut] + backward[cut], default=None)
     if best is None:
         return None
     two = forward[best] + backward[best]
     # One unit of rounding a point: counts are whole numbers, and a perfect line needs no second one.
-    return chosen[best][0] if whole > _LEAST_GAIN * (two + len(shifted) / 12) else None
+    return chosen[best][0] if forward[-1] > _LEAST_GAIN * (two + len(shifted) / 12) else None
 
 
 def _errors(points: Sequence[Point]) -> list[float]:
@@ -87,8 +83,7 @@ def _errors(points: Sequence[Point]) -> list[float]:
         sum_tt, sum_tv, sum_vv = sum_tt + at * at, sum_tv + at * value, sum_vv + value * value
         spread = sum_tt - sum_t * sum_t / count
         cross = sum_tv - sum_t * sum_v / count
-        total = sum_vv - sum_v * sum_v / count
-        errors.append(max(total - (cross * cross / spread if spread > 0 else 0.0), 0.0))
+        errors.append(max(sum_vv - sum_v * sum_v / count - (cross * cross / spread if spread > 0 else 0.0), 0.0))
     return errors
 
 

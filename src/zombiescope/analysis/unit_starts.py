@@ -7,8 +7,6 @@ a delay apart, so the limit trips only if `burst` delays fit into the interval. 
 default of 5 starts in 10 s they do not: the ECS agent's unit is restarted 8,640 times a day and nobody is told.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -64,12 +62,11 @@ class RestartPolicy:
     @property
     def restarts_after_failure(self) -> bool | None:
         """Is the unit started again when its program exits with status 1? None: only for other endings, or unknown."""
-        wanted = _AFTER_FAILURE.get(self.restart)
         if "1" in self.prevented or (self.delay_seconds is not None and math.isinf(self.delay_seconds)):
             return False
         if "1" in self.successes:
             return self.restart in ("always", "on-success")
-        return wanted
+        return _AFTER_FAILURE.get(self.restart)
 
     @property
     def can_loop(self) -> bool | None:
@@ -119,7 +116,6 @@ def derive_restart_policy(unit: UnitFile, manager: tuple[Setting, ...]) -> Resta
     burst = _last_of(unit, _BURST) or _manager(manager, "DefaultStartLimitBurst")
     steps = unit.last("Service", "RestartSteps")
     longest = unit.last("Service", "RestartMaxDelaySec")
-    origins = tuple(setting for setting in (restart, delay, interval, burst, steps, longest) if setting)
     return RestartPolicy(
         restart=restart.value if restart else "no",
         delay_seconds=_span(delay, 0.1),
@@ -129,24 +125,18 @@ def derive_restart_policy(unit: UnitFile, manager: tuple[Setting, ...]) -> Resta
         max_delay_seconds=_span(longest, math.inf) or math.inf,
         prevented=tuple(unit.words("Service", "RestartPreventExitStatus")),
         successes=tuple(unit.words("Service", "SuccessExitStatus")),
-        origins=origins,
+        origins=tuple(filter(None, (restart, delay, interval, burst, steps, longest))),
     )
 
 
 def _last_of(unit: UnitFile, places: tuple[tuple[str, str], ...]) -> Setting | None:
-    found = None
-    for setting in unit.settings:
-        if (setting.section, setting.key) in places:
-            found = setting
-    return found if found and found.value else None
+    found = [setting for setting in unit.settings if (setting.section, setting.key) in places]
+    return found[-1] if found and found[-1].value else None
 
 
 def _manager(settings: tuple[Setting, ...], *keys: str) -> Setting | None:
-    found = None
-    for setting in settings:
-        if setting.section == "Manager" and setting.key in keys and setting.value:
-            found = setting
-    return found
+    found = [each for each in settings if each.section == "Manager" and each.key in keys and each.value]
+    return found[-1] if found else None
 
 
 def _span(setting: Setting | None, default: float) -> float | None:
@@ -186,10 +176,9 @@ class Activation:
 
 
 def derive_activation(files: UnitFiles) -> Activation:
-    pulls = list(_all_pulls(files))
     by_owner: dict[str, list[Pull]] = defaultdict(list)
     by_unit: dict[str, list[Pull]] = defaultdict(list)
-    for pull in pulls:
+    for pull in _all_pulls(files):
         by_owner[pull.owner].append(pull)
         by_unit[pull.unit].append(pull)
     starting: dict[str, Pull | None] = {}
@@ -208,8 +197,7 @@ def derive_activation(files: UnitFiles) -> Activation:
 
 def _all_pulls(files: UnitFiles) -> Iterator[Pull]:
     for link in files.links:
-        is_local = link.path.startswith(("/etc/", "/run/"))
-        yield Pull(link.owner, _real_name(files, link.unit), link.relation, is_local)
+        yield Pull(link.owner, _real_name(files, link.unit), link.relation, link.path.startswith(("/etc/", "/run/")))
     for unit in files.units.values():
         if not unit.alias_of and not unit.is_masked:
             yield from _own_pulls(files, unit)

@@ -6,8 +6,6 @@ Delays are those of the starters themselves: Docker doubles from 100 ms to a min
 does not wait. supervisord starts its programs inside its own cgroup: they loop, and leave none.
 """
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 
@@ -236,13 +234,13 @@ def _podman(workload: Workload) -> Lives:
 def _pod(workload: Workload) -> Lives:
     if workload.policy.startswith("schedule "):
         runs = cron_runs_per_day(workload.policy.removeprefix("schedule "))
-        rate = "how often could not be told" if runs is None else f"{runs:,.4g} runs per day"
-        return Lives(None if runs is None else True, runs, True, f"{workload.policy}: {rate}, a pod's cgroups each")
+        return _scheduled(workload, runs, True, "a pod's cgroups each")
     if workload.policy == "Never" or workload.retries is not None:
         limit = f", at most {workload.retries} retries" if workload.retries is not None else ""
         return Lives(False, None, True, f"restartPolicy: {workload.policy}{limit}")
     if workload.policy not in ("Always", "OnFailure"):
         return Lives(None, None, True, f"restartPolicy {workload.policy}: not one that Kubernetes knows")
     per_day = _DAY / _KUBELET_SECONDS
-    word = f"restartPolicy: {workload.policy}, up to {per_day:,.0f} lives per day, a cgroup each"
-    return Lives(True, per_day, True, word)
+    return Lives(
+        True, per_day, True, f"restartPolicy: {workload.policy}, up to {per_day:,.0f} lives per day, a cgroup each"
+    )

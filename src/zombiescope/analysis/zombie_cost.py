@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What zombies cost here, by behaviour: does reading statistics pay for them, or does reclaim? And who reads the statistics."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum, StrEnum
 from typing import NamedTuple
@@ -183,21 +181,21 @@ def derive_works(
     """By kind, and the calls at a limit by how many zombies lie below it, where that is known; the dearest first. Fewer than
     `least` are never what a walk is long for."""
     works = []
-    for kind in seen.kinds:
-        if not kind.calls:
-            continue
+    for kind in (kind for kind in seen.kinds if kind.calls):
         rest = ReclaimWork(kind.kind, kind.calls, kind.pages, kind.cpu_seconds, zombies)
         if kind.kind is ReclaimKind.LIMIT and below is not None and seen.groups:
             placed, rest = _split(
                 seen.groups, rest, below, lambda limit, dead: _weight(dead, live, least, live_below(limit))
             )
-            apart = placed[_Weight.FEW]
-            works += [_judged_beside(placed[weight], apart, weight) for weight in placed if placed[weight].calls]
-        if (
-            rest.calls
-        ):  # a full machine reclaims from every cgroup; what lies below a limit that nobody knows is not known either
+            works += [
+                _judged_beside(work, placed[_Weight.FEW], weight) for weight, work in placed.items() if work.calls
+            ]
+        # A full machine reclaims from every cgroup; what lies below a limit that nobody knows is not known either.
+        if rest.calls:
             weight = _weight(zombies, live, least, live if kind.kind is ReclaimKind.DIRECT else None)
-            is_one_place = kind.kind is ReclaimKind.DIRECT or below is not None or _places(seen.groups) <= 1
+            # Limits apart from each other: below which of them the dead lie, and who walks, is two questions.
+            places = {min(group.limits, key=len) for group in seen.groups if group.limits}
+            is_one_place = kind.kind is ReclaimKind.DIRECT or below is not None or len(places) <= 1
             works.append(_judged(rest, weight if is_one_place else min(weight, _Weight.UNSURE)))
     return tuple(sorted(works, key=lambda work: -work.cpu_seconds))
 
@@ -216,14 +214,16 @@ def _split(
 ) -> tuple[dict[_Weight, ReclaimWork], ReclaimWork]:
     """Calls by the zombies below the limit that they reached, and the rest: by whom or at which limit is not known. Of several
     limits the one with most weight counts: which of them was reached is not known."""
-    none = ReclaimWork(whole.kind, 0, 0, 0.0, 0, is_placed=True)
-    placed, rest = dict.fromkeys(_Weight, none), whole
-    for group in groups:
-        if not group.limits:
-            continue
+    placed, rest = dict.fromkeys(_Weight, ReclaimWork(whole.kind, 0, 0, 0.0, 0, is_placed=True)), whole
+    for group in (group for group in groups if group.limits):
         weight, dead = max((weigh(limit, below(limit)), below(limit)) for limit in group.limits)
         known = placed[weight]
-        placed[weight] = _plus(known, group)._replace(zombies=max(known.zombies, dead))
+        placed[weight] = known._replace(
+            calls=known.calls + group.calls,
+            pages=known.pages + group.pages,
+            cpu_seconds=known.cpu_seconds + group.cpu_seconds,
+            zombies=max(known.zombies, dead),
+        )
         rest = rest._replace(
             calls=rest.calls - group.calls,
             pages=rest.pages - group.pages,
@@ -231,17 +231,6 @@ def _split(
         )
     is_left = rest.calls > 0 and rest.cpu_seconds > _REST_SHARE * whole.cpu_seconds
     return placed, rest._replace(pages=max(rest.pages, 0)) if is_left else rest._replace(calls=0)
-
-
-def _places(groups: Sequence[ReclaimGroup]) -> int:
-    """Limits that were reached apart from each other: below which of them the dead lie, and who walks, is two questions."""
-    return len({min(group.limits, key=len) for group in groups if group.limits})
-
-
-def _plus(work: ReclaimWork, group: ReclaimGroup) -> ReclaimWork:
-    return work._replace(
-        calls=work.calls + group.calls, pages=work.pages + group.pages, cpu_seconds=work.cpu_seconds + group.cpu_seconds
-    )
 
 
 def _judged_beside(work: ReclaimWork, apart: ReclaimWork, weight: _Weight) -> ReclaimWork:

@@ -1,22 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The audit: each service judged with its evidence. Can it loop for ever, does it make cgroups, is it needed?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
 from zombiescope.analysis.knowledge import KnowledgeBase, KnownAgent, NodeSigns, derive_roles
 from zombiescope.analysis.looping import derive_loops
-from zombiescope.analysis.unit_starts import Activation, Pull, RestartPolicy, derive_activation, derive_restart_policy
+from zombiescope.analysis.unit_starts import Activation, RestartPolicy, derive_activation, derive_restart_policy
 from zombiescope.analysis.workload_lives import RUNTIMES
 from zombiescope.diagnosis.workload_audit import CrossCheck, Judge, Need, WorkloadAudit, WorkloadJudge, cross_check
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
-from zombiescope.facts.units import LiveUnit, ServiceLoop, Services, UnitFile
-
-_EXEC = ("ExecStartPre", "ExecStart", "ExecStartPost", "ExecStop", "ExecStopPost")
+from zombiescope.facts.units import ServiceLoop, Services, UnitFile
 
 
 class AuditSubject(StrEnum):
@@ -139,7 +135,7 @@ class Audit:
 def judge_services(services: Services, knowledge: KnowledgeBase, subject: AuditSubject) -> Audit:
     activation = derive_activation(services.files)
     running = {name for name, unit in (services.live or {}).items() if unit.active_state in ("active", "activating")}
-    around = NodeSigns(
+    signs = NodeSigns(
         services.texts,
         frozenset(activation.starting) | running,
         services.programs,
@@ -147,12 +143,10 @@ def judge_services(services: Services, knowledge: KnowledgeBase, subject: AuditS
         services.unreadable,
         cgroups=services.running.cgroups if services.running else frozenset(),
     )
-    around = derive_roles(knowledge, around)
+    around = derive_roles(knowledge, signs)
     judge = Judge(services.files, activation, knowledge, around)
     units = tuple(_judge_unit(unit, services, judge, activation) for unit in _audited(services))
-    was_asked = services.live is not None
-    is_about_services = subject is not AuditSubject.MANIFESTS and not was_asked
-    cannot_tell = _why_nobody_can_tell(services, units) if is_about_services else ""
+    is_told = subject is AuditSubject.MANIFESTS or services.live is not None
     needs = {unit.name: (unit.need, unit.why) for unit in units}
     workloads = WorkloadJudge(knowledge, around, needs, services.running).judge_all(services)
     return Audit(
@@ -160,8 +154,8 @@ def judge_services(services: Services, knowledge: KnowledgeBase, subject: AuditS
         tuple(sorted(around.roles)),
         units,
         derive_loops(services),
-        was_asked,
-        cannot_tell,
+        services.live is not None,
+        "" if is_told else _why_nobody_can_tell(services, units),
         workloads,
         services.declared.gaps,
         cross_check(services.running, workloads, services.container_ids) if services.running else None,
@@ -212,7 +206,8 @@ def _judge_unit(unit: UnitFile, services: Services, judge: Judge, activation: Ac
     agent = judge.knowledge.agent_of(unit.name)
     policy = derive_restart_policy(unit, services.files.manager)
     verdict = judge.judge_need(unit)
-    starts = not unit.is_masked and (unit.name in activation.starting or _is_up(live))
+    is_up = live is not None and live.active_state in ("active", "activating", "reloading", "deactivating")
+    starts = not unit.is_masked and (unit.name in activation.starting or is_up)
     makes, how = _makes_cgroups(unit, agent)
     evidence = [UnitEvidence(setting.key, setting.value, setting.origin) for setting in policy.origins]
     if agent and agent is judge.agent_of(unit):
@@ -227,6 +222,7 @@ def _judge_unit(unit: UnitFile, services: Services, judge: Judge, activation: Ac
         evidence.append(UnitEvidence("last result", f"{live.result}, exit status {live.exit_status}", "systemctl show"))
     evidence.extend(how)
     evidence.extend(UnitEvidence("ignored line", problem, unit.path) for problem in unit.problems[:3])
+    upholding = (pull.owner for pull in activation.pulled_by(unit.name) if pull.relation == "Upholds")
     need = verdict.need if starts else (Need.UNKNOWN if verdict.need is Need.UNNEEDED else verdict.need)
     return UnitAudit(
         name=unit.name,
@@ -244,19 +240,11 @@ def _judge_unit(unit: UnitFile, services: Services, judge: Judge, activation: Ac
         needed_by=tuple(judge.needed_by(unit)),
         need=need,
         is_declared=verdict.is_declared,
-        upheld_by=next((pull.owner for pull in activation.pulled_by(unit.name) if _upholds(pull, activation)), ""),
+        upheld_by=next((owner for owner in upholding if owner in activation.starting), ""),
         why=verdict.why if starts else f"nothing starts it; {verdict.why}",
         starts=starts,
         evidence=tuple(evidence),
     )
-
-
-def _upholds(pull: Pull, activation: Activation) -> bool:
-    return pull.relation == "Upholds" and pull.owner in activation.starting
-
-
-def _is_up(live: LiveUnit | None) -> bool:
-    return live is not None and live.active_state in ("active", "activating", "reloading", "deactivating")
 
 
 def _makes_cgroups(unit: UnitFile, agent: KnownAgent | None) -> tuple[bool | None, list[UnitEvidence]]:
@@ -264,7 +252,7 @@ def _makes_cgroups(unit: UnitFile, agent: KnownAgent | None) -> tuple[bool | Non
     delegate = unit.last("Service", "Delegate")
     if delegate and delegate.value.lower() not in ("no", "false", "0", "off"):
         return True, [UnitEvidence("Delegate", delegate.value, delegate.origin)]
-    for key in _EXEC:
+    for key in ("ExecStartPre", "ExecStart", "ExecStartPost", "ExecStop", "ExecStopPost"):
         for setting in unit.settings:
             if setting.key == key and RUNTIMES.search(setting.value):
                 return True, [UnitEvidence(key, setting.value, setting.origin)]

@@ -3,8 +3,6 @@
 boots. Absent only where it is known what starts, and nothing that may loop is left without a verdict. And what changed since an
 audit that somebody accepted: services that start now, no longer, or in another way."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -23,8 +21,7 @@ def judge_audit(audit: Audit, at: float) -> tuple[Finding, ...]:
     unneeded = unneeded_agent.judge_audit(audit, at) or _not_seen(audit, at, unneeded_agent.FINDING, _none_of(audit))
     if audit.subject is AuditSubject.HOST:
         return crash_looping_unit.judge_audit(audit, at), looping_container.judge_audit(audit, at), unneeded
-    risk = image_risk.judge_audit(audit, at) or _not_seen(audit, at, image_risk.FINDING, "no such unit")
-    return unneeded, risk
+    return unneeded, image_risk.judge_audit(audit, at) or _not_seen(audit, at, image_risk.FINDING, "no such unit")
 
 
 def _none_of(audit: Audit) -> str:

@@ -2,8 +2,6 @@
 """A booted candidate: what was seen inside it; and judged, what loops within minutes of its first boot and what it would leak per
 day."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from zombiescope.diagnosis.gate import GateReason, GateVerdict

@@ -31,14 +31,10 @@ NO_FLOWS = Gap("flows", "births and deaths were not watched", "zombiescope docto
 NO_PRIORITIES = Gap("real_time_tasks", "tasks were not watched", "zombiescope doctor")
 NOT_WATCHED = Gap("cores", "the cores were not watched", "zombiescope cores --seconds 10")
 
-_NOT_LOOKED = "not looked at"
-_DOCTOR_LOOKS = "zombiescope doctor looks at it"
-NO_KERNEL_LOG = Gap("kernel_log", _NOT_LOOKED, _DOCTOR_LOOKS)
-NO_NIC_COUNTERS = Gap("nic_counters", _NOT_LOOKED, _DOCTOR_LOOKS)
-NO_PRESSURE = Gap("pressure", _NOT_LOOKED, _DOCTOR_LOOKS)
-NO_RECLAIM = Gap("reclaim", _NOT_LOOKED, _DOCTOR_LOOKS)
-NO_SWEEPERS = Gap("sweepers", _NOT_LOOKED, _DOCTOR_LOOKS)
-NO_SOFTIRQ = Gap("softirq", _NOT_LOOKED, _DOCTOR_LOOKS)
+NO_KERNEL_LOG, NO_NIC_COUNTERS, NO_PRESSURE, NO_RECLAIM, NO_SWEEPERS, NO_SOFTIRQ = (
+    Gap(fact, "not looked at", "zombiescope doctor looks at it")
+    for fact in ("kernel_log", "nic_counters", "pressure", "reclaim", "sweepers", "softirq")
+)
 
 
 class Observation(NamedTuple):

@@ -2,8 +2,6 @@
 """The list of rules, in the order in which findings are shown; chain, sentence, report and pages derive from what each declares.
 And what is often tried first against some of them and is known not to help here, with the reason."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol
 

@@ -4,8 +4,6 @@
 Each finding declares its candidates in the order in which they are believed; what holds most zombies comes first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from zombiescope.analysis.maker import maker_said
@@ -39,9 +37,9 @@ def chains(findings: tuple[Finding, ...]) -> tuple[tuple[str, ...], ...]:
     """From each thing that nothing else comes from, down to its root: the worst first, what hurts before what causes it."""
     present = {finding.id: finding for finding in findings if finding.verdict is Verdict.PRESENT}
     effects = {cause for finding in present.values() for cause in finding.explained_by}
-    heads = [finding for finding in present.values() if finding.id not in effects]
-    found = [_down(head.id, present) for head in heads]
-    return tuple(sorted(found, key=lambda chain: (is_riddle(present[chain[-1]]), *_rank(chain, present))))
+    found = [_down(name, present) for name in present if name not in effects]
+    # A symptom that nothing explains is told last: it names no origin.
+    return tuple(sorted(found, key=lambda chain: (FINDINGS[chain[-1]].is_riddle, *_rank(chain, present))))
 
 
 def _rank(chain: Sequence[str], present: Mapping[str, Finding]) -> tuple[int, float]:
@@ -52,11 +50,6 @@ def _rank(chain: Sequence[str], present: Mapping[str, Finding]) -> tuple[int, fl
     elif head.id == "zombie-growth" or (head.id == "zombie-population" and (root in PIN_RULES or root == head.id)):
         role += 0.6  # growth is in the first line in any case
     return -SEVERITIES.index(head.severity), role
-
-
-def is_riddle(root: Finding) -> bool:
-    """A symptom that nothing explains is told last: it names no origin."""
-    return FINDINGS[root.id].is_riddle
 
 
 def _down(head: str, present: Mapping[str, Finding]) -> tuple[str, ...]:
@@ -94,13 +87,9 @@ def _fits(case: Case, effect: str, cause: str, present: Mapping[str, Finding]) -
         return _loop_fits(case, effect, cause)
     if cause == "zombie-growth":
         return _growth_fits(case, effect)
-    if cause == "cpu-steal":
-        return _is_stolen(case, present)
-    if cause == "reclaim-pressure" and effect == "saturated-core":
-        return not _is_stolen_stretch(case)
-    if effect == "saturated-core":
-        return not _is_stolen_stretch(case)
-    return True
+    if cause == "cpu-steal":  # it explains what waits only where no core was held by the kernel itself
+        return "saturated-core" not in present or _is_stolen_stretch(case)
+    return effect != "saturated-core" or not _is_stolen_stretch(case)
 
 
 def _loop_fits(case: Case, effect: str, cause: str) -> bool:
@@ -124,9 +113,8 @@ def _growth_fits(case: Case, effect: str) -> bool:
     if isinstance(case.remains, Gap):
         return now is not None and bool(now.makers)
     rule = PIN_RULES.get(effect)
-    left = [case.remains.of(maker) for maker in (makers_that_grow(case))]
     held = case.remains.with_pins(rule.pins) if rule else case.remains.zombies
-    mine = [_held(each, rule) for each in left if each is not None]
+    mine = [_held(each, rule) for each in map(case.remains.of, makers_that_grow(case)) if each is not None]
     return any(count and count >= case.thresholds.blame_share * held for count in mine)
 
 
@@ -139,13 +127,7 @@ def _is_stolen_stretch(case: Case) -> bool:
     return longest is not None and longest.mode == "steal"
 
 
-def _is_stolen(case: Case, present: Mapping[str, Finding]) -> bool:
-    """Stolen time explains what waits only where no core was held by the kernel itself."""
-    return "saturated-core" not in present or _is_stolen_stretch(case)
-
-
 _DAY, _HOUR, _MINUTE = 86400.0, 3600.0, 60.0
-_ROUND_SECONDS = 9.5
 
 
 def say(case: Case, chain: Sequence[str], present: Mapping[str, Finding], others: Sequence[str]) -> str:
@@ -169,8 +151,7 @@ def say(case: Case, chain: Sequence[str], present: Mapping[str, Finding], others
 def maker_of(case: Case, root: str) -> str:
     """Who is to be named for a root: the unit that loops or nobody needs, or whose zombies are held; else nobody."""
     if root in LOOP_KINDS:
-        found = leaking(case, root) or suspects_of(case, LOOP_KINDS[root])
-        return "" if rivals(case, root) else found[0].maker
+        return "" if rivals(case, root) else (leaking(case, root) or suspects_of(case, LOOP_KINDS[root]))[0].maker
     if root in PIN_RULES and not isinstance(case.remains, Gap):
         return next((maker for maker, _ in makers_of(PIN_RULES[root], case.remains)), "")
     if root in ("zombie-population", "zombie-growth"):
@@ -189,7 +170,7 @@ def _of_root(case: Case, root: str, present: Mapping[str, Finding]) -> str:
         return _growing(case, present)
     found = present[root]
     title = _small(found.title)
-    if is_riddle(found):
+    if FINDINGS[root].is_riddle:
         undecided = _undecided(case) if root == "reclaim-pressure" else ""
         return f"{title}: {found.summary}; {undecided or 'what caused it was not seen'}"
     return FINDINGS[root].spoken.format(title=title, summary=found.summary, not_zombies=_not_zombies(case))
@@ -201,16 +182,14 @@ def _small(title: str) -> str:
 
 def _loop(case: Case, root: str) -> str:
     guilty = leaking(case, root)
-    suspects = guilty or suspects_of(case, LOOP_KINDS[root])
-    first = suspects[0]
+    first = (guilty or suspects_of(case, LOOP_KINDS[root]))[0]
     how = _how(first)
     if not guilty:
         return f"`{first.name}` {how} and {_little(case, first)}: a crash loop, not a leak; {_not_zombies(case)}"
     if isinstance(case.remains, Gap):
         several = rivals(case, root)
         return _one_of(case, several) if several else f"`{first.name}` {how}{_unseen(case, first)}"
-    left = first.zombies or first.grown
-    text = f"`{first.name}` {how} and has left {left:,} dead memory cgroups{_span(case, first)}"
+    text = f"`{first.name}` {how} and has left {first.zombies or first.grown:,} dead memory cgroups{_span(case, first)}"
     if first.grown and first.zombies:
         text += f", {first.grown:,} of them while we looked"
     if len(guilty) > 1:
@@ -287,16 +266,14 @@ def _is_told(case: Case, root: str) -> bool:
     if root not in LOOP_KINDS:
         return False
     now = growing_of(case)
-    if now and now.source == BY_RHYTHM:
-        return any(each.grown for each in leaking(case, root))
-    return any(each.grown >= case.thresholds.growth_least for each in leaking(case, root))
+    least = 1 if now and now.source == BY_RHYTHM else case.thresholds.growth_least
+    return any(each.grown >= least for each in leaking(case, root))
 
 
 def _how(suspect: Suspect) -> str:
     loop = suspect.loop
     if loop.kind == "unit":
-        every = f" every {spell(loop.every_seconds)}" if loop.every_seconds else " over and over"
-        return f"restarts{every}"
+        return f"restarts every {spell(loop.every_seconds)}" if loop.every_seconds else "restarts over and over"
     if loop.kind == "pod":
         some = f"{suspect.instances:,} containers" if suspect.instances > 1 else ""
         details = "; ".join(filter(None, (some, loop.ended)))
@@ -308,9 +285,7 @@ def _how(suspect: Suspect) -> str:
 
 def _span(case: Case, suspect: Suspect) -> str:
     born = suspect.left.first_born_at if suspect.left else None
-    if born is None or isinstance(case.remains, Gap):
-        return ""
-    return f" in {spell(max(case.remains.at - born, 0.0))}"
+    return "" if born is None or isinstance(case.remains, Gap) else f" in {spell(max(case.remains.at - born, 0.0))}"
 
 
 def _pinned(case: Case, root: str) -> str:
@@ -347,8 +322,7 @@ def _and(parts: Sequence[str]) -> str:
 def spell(seconds: float) -> str:
     """A length of time as one says it: 10 s, 45 min, 8 days."""
     if seconds < 2 * _MINUTE:
-        return f"{seconds:.0f} s" if seconds >= _ROUND_SECONDS else f"{seconds:.2g} s"
-    for name, size in (("min", _MINUTE), ("hours", _HOUR), ("days", _DAY)):
-        if seconds < 2 * {"min": _HOUR, "hours": _DAY, "days": float("inf")}[name]:
-            return f"{seconds / size:.0f} {name}"
-    return f"{seconds / _DAY:.0f} days"
+        return f"{seconds:.0f} s" if seconds >= 9.5 else f"{seconds:.2g} s"
+    if seconds < 2 * _HOUR:
+        return f"{seconds / _MINUTE:.0f} min"
+    return f"{seconds / _HOUR:.0f} hours" if seconds < 2 * _DAY else f"{seconds / _DAY:.0f} days"

@@ -6,9 +6,7 @@ Pressure is a stock above its limits, or its measured harm; growth alone is not,
 the other answer has held without a break.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,14 +21,6 @@ from zombiescope.facts.remedies import Remedy
 if TYPE_CHECKING:
     from zombiescope.diagnosis.catalogue import UselessAdvice
 
-
-from collections.abc import Mapping
-
-_AT_A_GLANCE = (
-    zombie_population.judge,
-    zombie_growth.judge,
-    visible_leak.judge,
-)
 _COUNTED = (zombie_population.FINDING.id, visible_leak.FINDING.id)
 _SWEEP = "costly-sweep"
 _GLANCED = (*_COUNTED, zombie_growth.FINDING.id, _SWEEP)
@@ -62,7 +52,7 @@ class Diagnosis(NamedTuple):
     chains: tuple[tuple[str, ...], ...] = ()
     """From what hurts to its root, the worst first."""
     first_remedy: str = ""
-    useless: tuple[UselessAdvice, ...] = ()
+    useless: "tuple[UselessAdvice, ...]" = ()
 
     def finding(self, wanted: str) -> Finding:
         return next(finding for finding in self.findings if finding.id == wanted)
@@ -93,7 +83,7 @@ def at_least(severity: Severity, limit: Severity) -> bool:
 
 def glance(case: Case) -> Diagnosis:
     """Only what plain counts tell: for `scan`, which must be cheap."""
-    found = [rule(case) for rule in _AT_A_GLANCE]
+    found = [rule.judge(case) for rule in (zombie_population, zombie_growth, visible_leak)]
     sweep = case.first.snapshot.sweep
     if not isinstance(sweep, Gap) and case.thresholds.of_sweep(sweep.seconds) is not Severity.OK:
         from zombiescope.diagnosis.rules import costly_sweep  # noqa: PLC0415 (few hosts have one)
@@ -186,8 +176,7 @@ def _sentence(disease: Disease, population: Finding, leak: Finding) -> str:
         case Disease.DIRECTORIES:
             return f"directories never removed: {leak.summary}; {population.summary}"
         case _:
-            unknown = population if population.verdict is Verdict.UNKNOWN else leak
-            return f"cannot tell: {unknown.summary}"
+            return f"cannot tell: {(population if population.verdict is Verdict.UNKNOWN else leak).summary}"
 
 
 CONDITION = "ZombieMemcgPressure"
@@ -222,8 +211,8 @@ def judge_condition(diagnosis: Diagnosis, makers: Mapping[str, int] | None = Non
         return Condition(ConditionStatus.TRUE, _PRESSURE[worst.id], _message(worst, makers or {}))
     counted = next((each for each in found if each.id == zombie_population.FINDING.id), None)
     if counted is None or counted.verdict is Verdict.UNKNOWN:
-        why = counted.summary if counted else "not looked at yet"
-        return Condition(ConditionStatus.UNKNOWN, _NOT_COUNTED, why[:_MOST_MESSAGE])
+        why = counted.summary[:_MOST_MESSAGE] if counted else "not looked at yet"
+        return Condition(ConditionStatus.UNKNOWN, _NOT_COUNTED, why)
     return Condition(ConditionStatus.FALSE, _NO_PRESSURE, counted.summary[:_MOST_MESSAGE])
 
 

@@ -2,8 +2,6 @@
 """A finding: what is judged, the verdict, and the evidence with its source and time. And its declaration: all that is said of it
 whatever the verdict, in one place, next to its judge in `rules/`."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -98,8 +96,8 @@ class Declaration(NamedTuple):
         remedies: tuple[Remedy, ...] | None = None,
     ) -> Finding:
         """`remedies`: in the order for this case, where it is another than usual."""
-        wanted = self.remedies if remedies is None else remedies
-        return Finding(self.id, Verdict.PRESENT, severity, self.role, self.title, summary, evidence, (), wanted)
+        found = Finding(self.id, Verdict.PRESENT, severity, self.role, self.title, summary, evidence)
+        return found._replace(remedies=self.remedies if remedies is None else remedies)
 
     def judged(self, severity: Severity, summary: str, evidence: tuple[Evidence, ...]) -> Finding:
         """Present where it is worse than OK."""

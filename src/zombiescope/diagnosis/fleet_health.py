@@ -3,8 +3,6 @@
 sentence that says what the sick ones share.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -18,8 +16,6 @@ from zombiescope.facts.fleet import Fleet, FleetNode
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown_text
 
-_LEAST_FOR_A_YARDSTICK = 8
-_MOST_NAMED = 3
 SICK_BY = ("severity", "zombies", "growth", "resets", "saturation")
 
 
@@ -32,8 +28,7 @@ class JudgedNode(NamedTuple):
 def judge_nodes(fleet: Fleet, thresholds: Thresholds) -> list[JudgedNode]:
     """The sickest first."""
     usual = _usual_live(fleet)
-    judged = [_judge(node, thresholds, usual) for node in fleet.nodes]
-    return sorted(judged, key=_sickest_first)
+    return sorted((_judge(node, thresholds, usual) for node in fleet.nodes), key=_sickest_first)
 
 
 def _sickest_first(each: JudgedNode) -> tuple[int, float, float, str]:
@@ -44,18 +39,17 @@ def _sickest_first(each: JudgedNode) -> tuple[int, float, float, str]:
 def _usual_live(fleet: Fleet) -> int | None:
     """Of nodes where only the kernel's count is known: what their healthier quarter has is taken for live."""
     counts = sorted(node.counted for node in fleet.nodes if node.zombies is None and node.counted is not None)
-    return counts[len(counts) // 4] if len(counts) >= _LEAST_FOR_A_YARDSTICK else None
+    return counts[len(counts) // 4] if len(counts) >= 8 else None
 
 
 def _judge(node: FleetNode, thresholds: Thresholds, usual: int | None) -> JudgedNode:
-    found = [_severity(text) for text in node.findings.values()]
-    found.append(_growth(node.growth_per_hour, thresholds))
+    found = [*map(_severity, node.findings.values()), _growth(node.growth_per_hour, thresholds)]
     gaps: tuple[Gap, ...] = ()
     if node.zombies is not None:
         live = node.live if node.live is not None else 1
         population = Population(node.zombies + live, live, CountSource.PROC_CGROUPS)
-        by_number = thresholds.of_zombies(node.zombies)
-        found.append(thresholds.of_population(population) if node.live is not None else by_number)
+        is_whole = node.live is not None
+        found.append(thresholds.of_population(population) if is_whole else thresholds.of_zombies(node.zombies))
     elif node.counted is None:
         found.append(Severity.UNKNOWN)
     elif node.counted < thresholds.zombies_warning:
@@ -72,10 +66,7 @@ def _judge(node: FleetNode, thresholds: Thresholds, usual: int | None) -> Judged
 
 
 def _severity(text: str) -> Severity:
-    try:
-        return Severity(text)
-    except ValueError:
-        return Severity.UNKNOWN
+    return next((each for each in Severity if each == text), Severity.UNKNOWN)
 
 
 def _growth(per_hour: float | None, thresholds: Thresholds) -> Severity:
@@ -95,7 +86,10 @@ class Sickness(NamedTuple):
 def choose_sick(judged: Sequence[JudgedNode], by: str, thresholds: Thresholds) -> Sickness:
     """`by`: one of SICK_BY, or the id of a finding."""
     rules: dict[str, tuple[str, Callable[[JudgedNode], bool | None]]] = {
-        "severity": ("severity warning or critical", _by_severity),
+        "severity": (
+            "severity warning or critical",
+            lambda each: None if each.severity is Severity.UNKNOWN else each.severity is not Severity.OK,
+        ),
         "zombies": (
             f"at least {thresholds.zombies_warning:,} zombies",
             lambda each: _at_least(each.node.zombies, thresholds.zombies_warning),
@@ -110,8 +104,7 @@ def choose_sick(judged: Sequence[JudgedNode], by: str, thresholds: Thresholds) -
             lambda each: _at_least(each.node.saturated_seconds, thresholds.saturated_warning_seconds),
         ),
     }
-    known = {finding for each in judged for finding in each.node.findings}
-    if by not in rules and by not in known:
+    if by not in rules and not any(by in each.node.findings for each in judged):
         why = f"it is none of {', '.join(SICK_BY)}, and no node has a finding of that name"
         raise UsageError(f"cannot compare by {by!r}", why, "--sick zombies")
     rule, test = rules.get(by, (f"the finding {by}", lambda each: by in each.node.findings))
@@ -120,10 +113,6 @@ def choose_sick(judged: Sequence[JudgedNode], by: str, thresholds: Thresholds) -
     return Sickness(
         rule, tuple(node for node, _ in told), tuple(verdict for _, verdict in told), len(judged) - len(told)
     )
-
-
-def _by_severity(each: JudgedNode) -> bool | None:
-    return None if each.severity is Severity.UNKNOWN else each.severity in (Severity.WARNING, Severity.CRITICAL)
 
 
 def _at_least(value: float | None, limit: float) -> bool | None:
@@ -153,21 +142,20 @@ def say_verdict(compared: Comparison, since: str | None = None) -> str:
             f"{compared.sick:,} of {compared.nodes:,} nodes {verb} sick, and no label sets them apart "
             f"({compared.tested:,} cohorts compared, at most {MOST_Q:.0%} false calls allowed)"
         )
-    first = compared.causes[0]
-    text = f"{_share(first)}{since or ''}"
-    more = [f"beside it, {_share(cause)}" for cause in compared.causes[1:]]
+    first, *others = map(_share, compared.causes)
+    said = [f"{first}{since or ''}", *(f"beside it, {each}" for each in others)]
     guilty = {name for cause in compared.causes for name, _ in cause.cohort.labels}
     hidden = next((each for each in compared.explained if not guilty & {name for name, _ in each.cohort.labels}), None)
     if hidden is not None:
-        more.append(_explained(hidden))
-    return "; ".join([text, *more])
+        said.append(_explained(hidden))
+    return "; ".join(said)
 
 
 def _too_few(compared: Comparison) -> str:
     """So few that no cohort of theirs could be told from chance, whatever its nodes were like: that is not an all-clear."""
     verb = "is" if compared.sick == 1 else "are"
     head = f"{compared.sick:,} of {compared.nodes:,} nodes {verb} sick: too few nodes to tell what sets them apart"
-    seen = [named(labels) for labels in compared.only_sick[:_MOST_NAMED]]
+    seen = [named(labels) for labels in compared.only_sick[:3]]
     if not seen:
         return f"{head}; no label is shared by all sick nodes and by them alone"
     return f"{head}; all sick nodes and no others have {' and '.join(seen)}, which may be chance"

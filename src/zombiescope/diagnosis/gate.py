@@ -4,8 +4,6 @@
 What could not be looked at is UNKNOWN, never OK. A waiver needs a reason and an end; after the end it excuses nothing.
 """
 
-from __future__ import annotations
-
 import fnmatch
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -124,8 +122,7 @@ def judge_gate(
     not_judged: tuple[str, ...] | None = (),
 ) -> Gate:
     judged = tuple(_with_waiver(reason, waivers, today) for reason in reasons)
-    counted = [reason.verdict for reason in judged]
-    verdict = max(counted, key=_ORDER.index) if counted else GateVerdict.UNKNOWN
+    verdict = max((reason.verdict for reason in judged), key=_ORDER.index, default=GateVerdict.UNKNOWN)
     ordered = sorted(judged, key=lambda reason: -_ORDER.index(reason.verdict))
     used = {reason.waiver for reason in judged if reason.waiver}
     states = [
@@ -190,15 +187,14 @@ def _directories(case: Case) -> GateReason:
 def judge_population(population: Population | Gap, limits: Thresholds) -> list[GateReason]:
     if isinstance(population, Gap):
         return [unknown("zombies", population), unknown("ratio", population)]
-    source = population.source
     summary = f"{population.zombies:,} zombies: {population.counted:,} memory cgroups counted, {population.live:,} live"
     severity = limits.of_zombies(population.zombies)
     limit = limits.zombies_critical if severity is Severity.CRITICAL else limits.zombies_warning
-    reasons = [GateReason("zombies", population.zombies, limit, _VERDICTS[severity], summary, source)]
-    reasons.append(_ratio(population, limits))
-    if limits.expected_live > 0:
-        reasons.append(_expected(population, limits))
-    return reasons
+    return [
+        GateReason("zombies", population.zombies, limit, _VERDICTS[severity], summary, population.source),
+        _ratio(population, limits),
+        *([_expected(population, limits)] if limits.expected_live > 0 else []),
+    ]
 
 
 def _expected(population: Population, limits: Thresholds) -> GateReason:
@@ -233,8 +229,10 @@ def judge_growth(growth: GrowthSeen | Gap, limits: Thresholds) -> GateReason:
     severity = graded(value, warning, critical)
     limit = critical if severity is Severity.CRITICAL else warning
     grown = growth.highest - growth.first
-    summary = f"{growth.per_hour:+,.0f} zombies per hour over {growth.seconds:.0f} s"
-    summary += f" (from {growth.first:,}, at most {growth.highest:,})"
+    summary = (
+        f"{growth.per_hour:+,.0f} zombies per hour over {growth.seconds:.0f} s (from {growth.first:,}, at most "
+        f"{growth.highest:,})"
+    )
     if grown < limits.growth_least and severity is not Severity.OK:
         severity = Severity.OK
         summary += (
@@ -248,16 +246,15 @@ def judge_growth(growth: GrowthSeen | Gap, limits: Thresholds) -> GateReason:
 
 
 def judge_units(audit: Audit, limits: Limits) -> list[GateReason]:
-    reasons: list[GateReason] = []
-    if audit.subject is AuditSubject.HOST:
-        reasons += _loop_reasons(audit, limits)
-    risky = {unit.name for unit in audit.risks}
-    reasons += [_unit_reason(image_risk.FINDING.id, unit, _of_agent(unit), _how(unit)) for unit in audit.risks]
-    plain = [unit for unit in audit.unneeded if unit.name not in risky]
-    reasons += [_unit_reason(unneeded_agent.FINDING.id, unit, _of_agent(unit), "") for unit in plain]
-    reasons += [_unsure_reason(unit) for unit in audit.not_judged if unit.may_loop or unit.policy.can_loop is None]
-    reasons += [_declared_reason(unit) for unit in audit.starting if unit.is_declared and unit.may_loop]
-    reasons += judge_workloads(audit)
+    plain = [unit for unit in audit.unneeded if not unit.is_risk]
+    reasons = [
+        *(_loop_reasons(audit, limits) if audit.subject is AuditSubject.HOST else ()),
+        *(_unit_reason(image_risk.FINDING.id, unit, _of_agent(unit), _how(unit)) for unit in audit.risks),
+        *(_unit_reason(unneeded_agent.FINDING.id, unit, _of_agent(unit), "") for unit in plain),
+        *(_unsure_reason(unit) for unit in audit.not_judged if unit.may_loop or unit.policy.can_loop is None),
+        *(_declared_reason(unit) for unit in audit.starting if unit.is_declared and unit.may_loop),
+        *judge_workloads(audit),
+    ]
     if audit.cannot_tell and audit.subject is not AuditSubject.HOST:
         hint = "give the root of a whole system that systemd runs; as root more can be read"
         reasons.append(unknown("audit", Gap("units", audit.cannot_tell, hint)))
@@ -292,12 +289,10 @@ def _fails(one: WorkloadAudit) -> bool:
 
 def _workload_reason(one: WorkloadAudit) -> GateReason:
     path = one.workload.path
-    if one.is_risk:
-        summary = f"{one.name} is not needed: {one.why}; {one.lives.why}"
-        return GateReason(f"{image_risk.FINDING.id}:{one.name}", 1, 1, _of_agent(one), summary, path)
     if one.need is Need.UNNEEDED:
-        summary = f"{one.name} is not needed: {one.why}"
-        return GateReason(f"{unneeded_agent.FINDING.id}:{one.name}", 1, 1, _of_agent(one), summary, path)
+        rule, how = (image_risk, f"; {one.lives.why}") if one.is_risk else (unneeded_agent, "")
+        summary = f"{one.name} is not needed: {one.why}{how}"
+        return GateReason(f"{rule.FINDING.id}:{one.name}", 1, 1, _of_agent(one), summary, path)
     if one.lives.for_ever is None:
         summary = f"{one.name}: can it be restarted for ever? {one.lives.why}; is it needed? {one.why}"
         return GateReason(f"loop-risk:{one.name}", None, None, GateVerdict.UNKNOWN, summary, path)

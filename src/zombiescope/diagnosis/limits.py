@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The limits of the gate: defaults, then a file, then the environment, then flags. Each value knows where it came from."""
 
-from __future__ import annotations
-
 import difflib
 import tomllib
 from collections.abc import Mapping
@@ -109,8 +107,9 @@ def parse_gate_file(text: bytes, source: str) -> GateFile:
         raise UsageError(
             f"cannot use {source}", "check must be a table and waiver an array of tables", "[check], [[waiver]]"
         )
-    needs = parse_needs(data.get("need", []), source)
-    return GateFile(limits, tuple(_waiver(entry, source) for entry in waivers), needs)
+    return GateFile(
+        limits, tuple(_waiver(entry, source) for entry in waivers), parse_needs(data.get("need", []), source)
+    )
 
 
 def _waiver(entry: object, source: str) -> tuple[str, str, date, str]:

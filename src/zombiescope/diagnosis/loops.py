@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Services that loop, beside what they left: who leaves more comes first, whoever shouts louder."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -109,21 +107,20 @@ def judge_loops(
     return declared.unknown(f"{children}; whether they leave anything is not known", evidence)
 
 
-def audit_suspects(audit: Audit, kinds: frozenset[str]) -> list[Suspect]:
+def audit_suspects(audit: "Audit", kinds: frozenset[str]) -> list[Suspect]:
     """What an audit saw to loop, each with what its unit left as far as that was counted."""
     units = {unit.name: unit for unit in audit.units}
     found = []
-    for loop in audit.loops:
-        if loop.kind in kinds:
-            unit = units.get(loop.name)
-            maker = loop.name if loop.kind == "pod" else f"unit:{loop.name}"
-            need = unit.need.value if unit else "unknown"
-            left = MakerRemains(maker, unit.zombies, {}, None, None) if unit and unit.zombies else None
-            found.append(Suspect(loop._replace(need=need, maker=maker), left, 0.0))
+    for loop in (loop for loop in audit.loops if loop.kind in kinds):
+        unit = units.get(loop.name)
+        maker = loop.name if loop.kind == "pod" else f"unit:{loop.name}"
+        need = unit.need.value if unit else "unknown"
+        left = MakerRemains(maker, unit.zombies, {}, None, None) if unit and unit.zombies else None
+        found.append(Suspect(loop._replace(need=need, maker=maker), left, 0.0))
     return sorted(found, key=_worst_first)
 
 
-def judge_audit_loops(declared: Declaration, audit: Audit, at: float, thresholds: Thresholds) -> Finding | None:
+def judge_audit_loops(declared: Declaration, audit: "Audit", at: float, thresholds: Thresholds) -> Finding | None:
     suspects = audit_suspects(audit, declared.loops)
     evidence = tuple(item for each in suspects for item in _of_loop(each.loop, each.name, at))
     return judge_loops(declared, suspects, evidence, thresholds, AUDITED_CHURN)
@@ -132,9 +129,7 @@ def judge_audit_loops(declared: Declaration, audit: Audit, at: float, thresholds
 def suspects_of(case: Case, kinds: frozenset[str]) -> list[Suspect]:
     now = growing_of(case)
     found: dict[str, Suspect] = {}
-    for loop in loops_seen(case):
-        if loop.kind not in kinds:
-            continue
+    for loop in (loop for loop in loops_seen(case) if loop.kind in kinds):
         suspect = _suspect(case, loop, now)
         known = found.get(suspect.maker)
         found[suspect.maker] = _together(known, suspect) if known else suspect
@@ -147,17 +142,15 @@ def _worst_first(suspect: Suspect) -> tuple[int, int, int, str]:
 
 def loops_seen(case: Case) -> list[ServiceLoop]:
     """Of services, and of pods, which no systemd knows of."""
-    found = [] if isinstance(case.services, Gap) else list(case.services.loops)
-    if isinstance(case.pods, Gap):
-        return found
+    pods = () if isinstance(case.pods, Gap) else case.pods.loops
     return [
-        *found,
+        *(() if isinstance(case.services, Gap) else case.services.loops),
         *(
             ServiceLoop(
                 f"{loop.pod}/{loop.container}", "pod", loop.restarts, loop.why, loop.source, loop.every_seconds,
                 maker=loop.maker, ended=ended_words(loop.reason, loop.exit_code),
             )
-            for loop in case.pods.loops
+            for loop in pods
         ),
     ]  # fmt: skip
 
@@ -179,8 +172,7 @@ def _suspect(case: Case, loop: ServiceLoop, now: Growing | None) -> Suspect:
     if isinstance(case.remains, Gap):
         return Suspect(loop, None, 0.0, grown)
     left = case.remains.of(maker)
-    share = left.zombies / case.remains.zombies if left and case.remains.zombies else 0.0
-    return Suspect(loop, left, share, grown)
+    return Suspect(loop, left, left.zombies / case.remains.zombies if left and case.remains.zombies else 0.0, grown)
 
 
 def has_lived_them(case: Case, suspect: Suspect) -> bool:

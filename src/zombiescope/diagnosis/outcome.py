@@ -2,8 +2,6 @@
 """Did it hold? Judged by what the plan was about: its zombies and its makers' restarts. Of the other numbers those that go on or
 got worse are named beside the verdict, and do not decide it: the host does other things meanwhile."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
@@ -82,20 +80,11 @@ def judge_rows(rows: Sequence[ComparedRow]) -> Outcome:
 def beside_the_verdict(outcome: Outcome, rows: Sequence[ComparedRow]) -> Outcome:
     """What the verdict does not say: numbers that go on, or got worse."""
     others = [row for row in rows if row.what not in _SUBJECT]
-    words = [
-        f"{row.what} go on" if row.what.endswith("s") else f"{row.what} goes on" for row in others if _goes_on(row)
-    ]
+    lasting = [row for row in others if row.verdict is Direction.SAME and row.after.number and row.before.number]
+    going = [row.what for row in lasting if row.what != "job success"]
+    words = [f"{what} go on" if what.endswith("s") else f"{what} goes on" for what in going]
     worse = [row.what for row in others if row.verdict is Direction.WORSE]
     if worse:
         words.append(f"worse: {', '.join(worse)}")
     joint = "but " if outcome.verdict is Holding.HELD else "and "
     return outcome._replace(why=f"{outcome.why}; {joint}{'; '.join(words)}") if words else outcome
-
-
-def _goes_on(row: ComparedRow) -> bool:
-    return (
-        row.verdict is Direction.SAME
-        and bool(row.after.number)
-        and bool(row.before.number)
-        and row.what != "job success"
-    )

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What reclaim spends its time on, for the rules that must agree about it: a walk over zombies, want of memory, or undecided."""
 
-from __future__ import annotations
-
 from zombiescope.analysis.scan import ParentShare
 from zombiescope.analysis.zombie_cost import Below, ReclaimWork, Walking, derive_works
 from zombiescope.diagnosis.case import Case
@@ -12,7 +10,6 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.facts.reclaim import ReclaimSeen
 
-_LONG_SECONDS = 10.0
 DECIDES = (
     "what would decide it: free the zombies (zombiescope plan) and watch again; if reclaim costs as much without them, memory is "
     "short"
@@ -37,9 +34,7 @@ def _below(case: Case) -> Below | None:
     parents = case.last.scan.parents
     if not isinstance(parents, Gap) and parents and all(share.zombies is not None for share in parents):
         return lambda path: _counted_below(parents, path)
-    if isinstance(case.remains, Gap) or not case.remains.parents:
-        return None
-    return case.remains.below
+    return None if isinstance(case.remains, Gap) or not case.remains.parents else case.remains.below
 
 
 def _live_below(case: Case, path: str) -> int | None:
@@ -105,7 +100,7 @@ def span(seconds: float) -> str:
             f"{1e3 * seconds:.0f} ms"
             if seconds < 0.9995
             else f"{seconds:.1f} s"
-            if seconds < _LONG_SECONDS
+            if seconds < 10.0
             else f"{seconds:,.0f} s"
         )
     if seconds >= 0.9995e-3:

@@ -3,8 +3,6 @@
 And who makes them now, as far as one window tells: by events, by the births of the zombies that a walk found, else by the count
 alone. Also without a walk: then births, deaths and restarts are all there is, and it is said how sure that is."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,7 +13,7 @@ from zombiescope.analysis.zombie_cost import Walking, derive_sweep_cost
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.thresholds import Severity, worst_of
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.lifecycle import FlowsSeen, MakerFlow
+from zombiescope.facts.lifecycle import MakerFlow
 
 if TYPE_CHECKING:
     from zombiescope.facts.units import ServiceLoop
@@ -90,7 +88,7 @@ def growing_of(case: Case) -> Growing | None:
     """None where nothing grew beyond noise, or nobody looked twice."""
     least, change = case.thresholds.growth_least, change_of(case)
     flows = case.flows
-    if not isinstance(flows, Gap) and _sees_releases(flows):
+    if not isinstance(flows, Gap) and all(flow.releases is not None for flow in flows.makers):
         leaving = [flow for flow in flows.makers if not _is_on_its_way(flow, change)]
         total = sum(flow.left or 0 for flow in leaving)
         left = _left(leaving, least)
@@ -136,7 +134,7 @@ def _alone_lately(case: Case) -> tuple[str, int] | None:
     return (found[0].maker, found[0].zombies) if is_one else None
 
 
-def has_lived(case: Case, loop: ServiceLoop) -> bool:
+def has_lived(case: Case, loop: "ServiceLoop") -> bool:
     """It was restarted about as often as there are zombies: not half as often, nor so often that most of its dead must be gone."""
     population = case.last.scan.population
     if isinstance(population, Gap):
@@ -196,10 +194,6 @@ def _in_a_row(case: Case, flows: Iterable[MakerFlow]) -> tuple[tuple[str, int], 
     return _most(found.items(), 1)
 
 
-def _sees_releases(flows: FlowsSeen) -> bool:
-    return all(flow.releases is not None for flow in flows.makers)
-
-
 def _most(pairs: Iterable[tuple[str, int]], least: int) -> tuple[tuple[str, int], ...]:
     """Those that matter, most first."""
     return tuple(sorted((pair for pair in pairs if pair[1] >= least), key=lambda each: (-each[1], each[0])))
@@ -210,9 +204,7 @@ def change_of(case: Case) -> int | None:
     if len(case.observations) < 2 or case.last.snapshot.taken_at <= case.first.snapshot.taken_at:
         return None
     first, last = case.first.scan.population, case.last.scan.population
-    if isinstance(first, Gap) or isinstance(last, Gap):
-        return None
-    return last.zombies - first.zombies
+    return None if isinstance(first, Gap) or isinstance(last, Gap) else last.zombies - first.zombies
 
 
 def makers_that_grow(case: Case) -> tuple[str, ...]:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every number that a judgement compares with, and the severity it gives."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from enum import StrEnum
 from math import ceil
@@ -28,9 +26,11 @@ def worst_of(found: Iterable[Severity]) -> Severity:
 
 def graded(value: float, warning: float, critical: float) -> Severity:
     """By two limits, both inclusive."""
-    if value >= critical:
-        return Severity.CRITICAL
-    return Severity.WARNING if value >= warning else Severity.OK
+    return severity_if(critical=value >= critical, warning=value >= warning)
+
+
+def severity_if(*, critical: bool, warning: bool) -> Severity:
+    return Severity.CRITICAL if critical else Severity.WARNING if warning else Severity.OK
 
 
 class Thresholds(NamedTuple):
@@ -135,10 +135,12 @@ class Thresholds(NamedTuple):
     """Of one core: it is held, whoever else wants it."""
 
     def of_reclaim_share(self, share: float, cores: int | None, stall: float | None) -> Severity:
-        if (cores and share / cores >= self.reclaim_share) or (stall or 0.0) >= self.memory_stall_critical_share:
-            return Severity.CRITICAL
-        is_much = share >= self.reclaim_share or (stall or 0.0) >= self.memory_stall_share
-        return Severity.WARNING if is_much else Severity.OK
+        stalled = stall or 0.0
+        is_all = bool(cores) and share / (cores or 1) >= self.reclaim_share
+        return severity_if(
+            critical=is_all or stalled >= self.memory_stall_critical_share,
+            warning=share >= self.reclaim_share or stalled >= self.memory_stall_share,
+        )
 
     def of_throttling(self, share: float) -> Severity:
         return graded(share, self.throttled_share, self.throttled_critical_share)
@@ -148,10 +150,10 @@ class Thresholds(NamedTuple):
 
     def of_walk(self, share: float, longest_seconds: float) -> Severity:
         """`share`: of one core, spent on it."""
-        if longest_seconds >= self.reclaim_pass_critical_seconds or share >= self.walk_critical_share:
-            return Severity.CRITICAL
-        is_felt = share >= self.walk_share or longest_seconds >= self.softirq_wait_warning_seconds
-        return Severity.WARNING if is_felt else Severity.OK
+        return severity_if(
+            critical=longest_seconds >= self.reclaim_pass_critical_seconds or share >= self.walk_critical_share,
+            warning=share >= self.walk_share or longest_seconds >= self.softirq_wait_warning_seconds,
+        )
 
     def of_softirq_wait(self, seconds: float) -> Severity:
         return graded(seconds, self.softirq_wait_warning_seconds, self.softirq_wait_critical_seconds)
@@ -161,8 +163,7 @@ class Thresholds(NamedTuple):
 
     def of_population(self, population: Population) -> Severity:
         """By the stock alone; with a measured harm it may be worse (`stock.py`)."""
-        found = (self.of_zombies(population.zombies), self.of_ratio(population), self.of_expected(population))
-        return worst_of(found)
+        return worst_of((self.of_zombies(population.zombies), self.of_ratio(population), self.of_expected(population)))
 
     def warning_from(self, live: int) -> int:
         """The least number of zombies that is a warning by the stock alone, beside this many live cgroups."""
@@ -175,10 +176,10 @@ class Thresholds(NamedTuple):
         return graded(zombies, self.zombies_warning, self.zombies_critical)
 
     def of_ratio(self, population: Population) -> Severity:
-        if population.zombies >= self.ratio_critical_zombies and population.ratio >= self.ratio_critical:
-            return Severity.CRITICAL
-        is_telling = population.zombies >= self.ratio_least_zombies and population.ratio >= self.ratio_warning
-        return Severity.WARNING if is_telling else Severity.OK
+        return severity_if(
+            critical=population.zombies >= self.ratio_critical_zombies and population.ratio >= self.ratio_critical,
+            warning=population.zombies >= self.ratio_least_zombies and population.ratio >= self.ratio_warning,
+        )
 
     def of_expected(self, population: Population) -> Severity:
         """Where it is said how many there are meant to be: not for a host that is merely busier than that."""

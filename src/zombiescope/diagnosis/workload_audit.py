@@ -4,9 +4,7 @@
 Of a container, only evidence about the node and its own variables counts: its configuration is inside it, not on the node.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -15,8 +13,6 @@ from zombiescope.analysis.unit_starts import Activation, Pull, derive_restart_po
 from zombiescope.analysis.workload_lives import RUNTIMES, Lives, derive_lives
 from zombiescope.facts.units import Running, Schedule, Services, Starter, UnitFile, UnitFiles, Workload
 
-_ON_DEMAND = ("socket", "automount")
-_BY_ITSELF = ("target", "timer", "path")
 _EARLY = frozenset(
     {
         "sysinit.target", "basic.target", "sockets.target", "local-fs.target", "swap.target", "cryptsetup.target",
@@ -24,9 +20,6 @@ _EARLY = frozenset(
         "timers.target", "paths.target",
     }
 )  # fmt: skip
-
-
-_MADE_BY_SYSTEMD = ("generated", "transient")
 
 
 class Need(StrEnum):
@@ -66,7 +59,7 @@ class Judge:
     def agent_of(self, unit: UnitFile, name: str = "") -> KnownAgent | None:
         """The entry that speaks of it, if it may: broad patterns speak only of what a vendor or systemd made."""
         agent = self.knowledge.agent_of(name or unit.name)
-        is_made = unit.from_vendor or (unit.enabled in _MADE_BY_SYSTEMD and not unit.is_quadlet)
+        is_made = unit.from_vendor or (unit.enabled in ("generated", "transient") and not unit.is_quadlet)
         if agent and agent.speaks_of(name or unit.name, from_vendor=is_made):
             return agent
         image = unit.last("Container", "Image")
@@ -74,8 +67,7 @@ class Judge:
 
     def needed_by(self, unit: UnitFile) -> list[str]:
         """Units that start and ask for this one; a link made by `enable` proves nothing and is left out."""
-        owners = {pull.owner for pull in self._requests(unit)}
-        return sorted(owners)
+        return sorted({pull.owner for pull in self._requests(unit)})
 
     def _requests(self, unit: UnitFile) -> list[Pull]:
         return [
@@ -117,20 +109,17 @@ class Judge:
                 continue
             if pull.relation == "D-Bus name" and is_on_demand:
                 return NeedVerdict(Need.NEEDED, "it starts only when its D-Bus name is called")
-            if pull.relation == "Triggers" and kind in _ON_DEMAND and is_on_demand:
+            if pull.relation == "Triggers" and kind in ("socket", "automount") and is_on_demand:
                 return NeedVerdict(Need.NEEDED, f"it starts only when {pull.owner} is used")
-            if kind == "target" and pull.owner in _EARLY and not self._may_loop(unit):
+            is_early = kind == "target" and pull.owner in _EARLY
+            if is_early and derive_restart_policy(unit, self.files.manager).can_loop is False:
                 return NeedVerdict(Need.NEEDED, f"the vendor links it into {pull.owner}")
         return None
 
     def _starts_by_itself(self, unit: UnitFile) -> bool:
         """At boot, by a clock or by a file, whatever else can start it."""
-        pulls = self.activation.pulled_by(unit.name)
-        owners = (pull.owner for pull in pulls if pull.owner in self.activation.starting)
-        return any(owner.rpartition(".")[2] in _BY_ITSELF for owner in owners)
-
-    def _may_loop(self, unit: UnitFile) -> bool:
-        return derive_restart_policy(unit, self.files.manager).can_loop is not False
+        owners = (pull.owner for pull in self.activation.pulled_by(unit.name) if pull.owner in self.activation.starting)
+        return any(owner.rpartition(".")[2] in ("target", "timer", "path") for owner in owners)
 
     def _is_needed_itself(self, name: str) -> bool:
         """By knowledge alone, so that two unknown services do not vouch for each other."""
@@ -148,7 +137,6 @@ _STARTED_BY = {
     Starter.PODMAN: ("unit:podman-restart.service",),
     Starter.KUBELET: ("role:kubernetes", "role:kubernetes-installed"),
 }
-_ORCHESTRATED = "its manifest is one of Kubernetes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,16 +183,15 @@ class WorkloadJudge:
 
     def judge_all(self, services: Services) -> tuple[WorkloadAudit, ...]:
         sessions = services.declared.cron_makes_sessions
-        workloads = [*services.declared.workloads, *_scheduled(services.schedules)]
+        workloads = (*services.declared.workloads, *map(_scheduled, services.schedules))
         judged = (self._judge(workload, cron_makes_sessions=sessions) for workload in workloads)
         return tuple(sorted(judged, key=lambda one: one.name))
 
     def _judge(self, workload: Workload, *, cron_makes_sessions: bool) -> WorkloadAudit:
         lives = derive_lives(workload, cron_makes_sessions=cron_makes_sessions)
         verdict = self._need(workload)
-        is_running = None
-        if self.running is not None and workload.container_id:
-            is_running = workload.container_id in self.running.containers
+        ids = self.running.containers if self.running is not None and workload.container_id else None
+        is_running = None if ids is None else workload.container_id in ids
         starts = not workload.is_stopped and (self._is_started(workload) or is_running is True)
         return WorkloadAudit(workload, lives, starts, verdict.need, verdict.why, is_running)
 
@@ -215,16 +202,15 @@ class WorkloadJudge:
             return True  # whoever gives a compose file means to run it
         if workload.is_pod and not workload.path.startswith("/"):
             return True
-        signs = _STARTED_BY.get(workload.starter, ())
-        return self.around.first(signs) is not None
+        return self.around.first(_STARTED_BY.get(workload.starter, ())) is not None
 
     def _need(self, workload: Workload) -> NeedVerdict:
         declared = self.knowledge.declared_need(workload.name)
         if declared:
             return NeedVerdict(Need.NEEDED, f"declared as needed: {declared.reason}", is_declared=True)
         if workload.starter is Starter.TIMER:
-            need, why = self.unit_needs.get(workload.command, (Need.UNKNOWN, "nothing is known of what it starts"))
-            return NeedVerdict(need, why)
+            unknown = Need.UNKNOWN, "nothing is known of what it starts"
+            return NeedVerdict(*self.unit_needs.get(workload.command, unknown))
         agent = self._agent(workload)
         return _by_agent(agent, self._around(workload), workload) if agent else _UNKNOWN
 
@@ -239,9 +225,8 @@ class WorkloadJudge:
 
     def _around(self, workload: Workload) -> NodeSigns:
         """A pod's node runs Kubernetes, whatever the files around the manifest say."""
-        if not workload.is_pod:
-            return self.around
-        return replace(self.around, roles={"kubernetes": _ORCHESTRATED, **self.around.roles})
+        roles = {"kubernetes": "its manifest is one of Kubernetes", **self.around.roles}
+        return replace(self.around, roles=roles) if workload.is_pod else self.around
 
 
 _UNKNOWN = NeedVerdict(Need.UNKNOWN, "nothing is known of it")
@@ -273,11 +258,9 @@ def _about_the_node(conditions: Iterable[str]) -> tuple[str, ...]:
     return tuple(condition for condition in conditions if not path_of(condition) and not condition.startswith("!"))
 
 
-def _scheduled(schedules: Iterable[Schedule]) -> Iterator[Workload]:
-    for one in schedules:
-        starter = Starter(one.kind)
-        name = f"{one.kind}/{one.name}" + (f":{one.command[:60]}" if starter is Starter.CRON and one.command else "")
-        yield Workload(starter, name, one.path, one.when, command=one.command)
+def _scheduled(one: Schedule) -> Workload:
+    command = f":{one.command[:60]}" if one.kind == Starter.CRON and one.command else ""
+    return Workload(Starter(one.kind), f"{one.kind}/{one.name}{command}", one.path, one.when, command=one.command)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,7 @@ from zombiescope.host.whole_file import write_whole_in
 
 FILE = "verified.json"
 VERSION = 1
-_MOST = 10
-_MOST_BYTES = 1 << 20
+_MOST, _MOST_BYTES = 10, 1 << 20
 _VERDICTS = ("held", "not-held", "inconclusive")
 _NUMBER = (int, float)
 
@@ -29,8 +28,7 @@ def keep_check(folder: str, check: Entry) -> None:
     found = _read(folder)
     if found.get("v", VERSION) != VERSION:
         raise OSError(errno.EEXIST, "a later version keeps its checks there")
-    kept = [*_checks(found), check]
-    content = json.dumps({"v": VERSION, "checks": kept[-_MOST:]}).encode()
+    content = json.dumps({"v": VERSION, "checks": [*_checks(found), check][-_MOST:]}).encode()
     if len(content) > _MOST_BYTES:
         content = json.dumps({"v": VERSION, "checks": [check]}).encode()
     with own_folder(folder, STATE) as place:

@@ -45,8 +45,7 @@ _BATCH = 256
 _PRESSURE_LIMIT = 20.0
 """Percent of the last ten seconds in which some task waited for memory."""
 _LEAST_REQUEST, _MOST_REQUEST = 16 << 20, 256 << 20
-_ROUNDS = 64
-_FRUITLESS_ROUNDS = 3
+_ROUNDS, _FRUITLESS_ROUNDS = 64, 3
 _ROUNDS_FOR_SWAPPED = 6
 """No zombie goes while its swap entry is there, so nothing shows what was gained; a page just written out is young to the
 multi-generational LRU, which gave it up at the third request."""
@@ -71,7 +70,7 @@ class Freeing:
 
     def drop_files(self, change: DropFiles) -> str:
         skipped = 0
-        for batch in self._batches(change.files):
+        for batch in self.batches(change.files):
             number = self._intend(Write.DROP_FILES, files=[shown(file.path) for file in batch])
             for file in batch:
                 skipped += not self._quietly(self._drop, file)
@@ -81,15 +80,9 @@ class Freeing:
     def _drop(self, file: NamedFile) -> None:
         self._hands.writer.drop_cache(file.path, Identity(file.inode, file.device))
 
-    def rewrite_files(self, change: RewriteFiles) -> str:
-        return Rewriting(self._hands, self._batches, self._around.hierarchy).run(change)
-
-    def delete_files(self, change: DeleteFiles) -> str:
-        return Deletion(self._hands, self._batches).run(change)
-
     def remove_segments(self, change: RemoveSegments) -> str:
-        skipped, attached = 0, 0
-        for batch in self._batches(change.ids):
+        skipped = attached = 0
+        for batch in self.batches(change.ids):
             number = self._intend(Write.REMOVE_SEGMENTS, segments=list(batch))
             for segment in batch:
                 try:
@@ -101,8 +94,7 @@ class Freeing:
         return ". ".join(filter(None, (said, _left_alone(skipped, len(change.ids)))))
 
     def flush(self, change: Flush) -> str:
-        hierarchy = self._around.hierarchy
-        if hierarchy is None:
+        if (hierarchy := self._around.hierarchy) is None:
             raise SurpriseError("cannot flush", "the memory hierarchy is not known")
         folder = hierarchy.place(change.parent)
         number = self._intend(Write.FLUSH, parent=shown(change.parent), path=shown(folder + b"/" + NUDGE))
@@ -133,7 +125,7 @@ class Freeing:
         return ""
 
     def reclaim(self, change: Reclaim) -> str:
-        rounds, fruitless = 0, 0
+        rounds = fruitless = 0
         patience = _ROUNDS_FOR_SWAPPED if change.takes_swapped else _FRUITLESS_ROUNDS
         before = self._around.stock()
         while rounds < _ROUNDS and fruitless < patience and before != 0:
@@ -193,7 +185,7 @@ class Freeing:
                     writer.set_file(file, before)
         self._hands.journal.done(number)
 
-    def _batches(self, items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
+    def batches(self, items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
         for start in range(0, len(items), _BATCH):
             if start and self._is_pressed():
                 self._around.wait(5.0)
@@ -224,19 +216,15 @@ class Freeing:
 
 def swap_priority(table: bytes, device: bytes) -> int | None:
     """As /proc/swaps tells; None where the device is not in it."""
-    for line in table.split(b"\n")[1:]:
-        words = line.split()
-        if len(words) >= 5 and words[0] == device:
-            return int(words[4])
-    return None
+    rows = map(bytes.split, table.split(b"\n")[1:])
+    return next((int(words[4]) for words in rows if len(words) >= 5 and words[0] == device), None)
 
 
 def _left_alone(skipped: int, of: int) -> str:
     return f"{skipped:,} of {of:,} were gone, were others of the same name, or refused" if skipped else ""
 
 
-_SETTLE_LOOKS = 300
-_SETTLE_SECONDS = 0.1
+_SETTLE_LOOKS, _SETTLE_SECONDS = 300, 0.1
 _STILL_LOOKS = 20
 """So often in a row the same number: the kernel frees in the background, and on a busy machine that pauses."""
 
@@ -254,18 +242,15 @@ class Executor:
     def run(self, step: Step) -> StepReceipt:
         """Raises SurpriseError; what the journal cannot hold is one too."""
         with refusing(f"cannot keep the journal of {step.title!r}"):
-            return self._run(step)
-
-    def _run(self, step: Step) -> StepReceipt:
-        if step.is_for_people:
-            return self.skip(step, "printed, never done here", "for-people")
-        self._hands.step = step.n
-        self._hands.journal.add("step", n=step.n, name=step.name, title=step.title, undo=step.undo)
-        before = self._around.stock() if step.expected else None
-        note = self._do(step.change, step.undo)
-        freed = self._freed(before, step.expected.zombies_freed if step.expected else None)
-        self._hands.journal.add("step-end", n=step.n, name=step.name, status="done", freed=freed, note=note)
-        return StepReceipt(step, "done", freed, note)
+            if step.is_for_people:
+                return self.skip(step, "printed, never done here", "for-people")
+            self._hands.step = step.n
+            self._hands.journal.add("step", n=step.n, name=step.name, title=step.title, undo=step.undo)
+            before = self._around.stock() if step.expected else None
+            note = self._do(step.change, step.undo)
+            freed = self._freed(before, step.expected.zombies_freed if step.expected else None)
+            self._hands.journal.add("step-end", n=step.n, name=step.name, status="done", freed=freed, note=note)
+            return StepReceipt(step, "done", freed, note)
 
     def _freed(self, before: int | None, wanted: int | None) -> int | None:
         """The kernel frees a little later than it lets go: looked at until what is expected is there, or it stands still."""
@@ -275,8 +260,7 @@ class Executor:
         for _ in range(_SETTLE_LOOKS):
             self._hands.writer.settle()
             self._around.wait(_SETTLE_SECONDS)
-            now = self._around.stock()
-            if now is None:
+            if (now := self._around.stock()) is None:
                 return None
             still = still + 1 if now == last else 0
             last = now
@@ -308,9 +292,9 @@ class Executor:
             case DropFiles():
                 return self._freeing.drop_files(change)
             case RewriteFiles():
-                return self._freeing.rewrite_files(change)
+                return Rewriting(self._hands, self._freeing.batches, self._around.hierarchy).run(change)
             case DeleteFiles():
-                return self._freeing.delete_files(change)
+                return Deletion(self._hands, self._freeing.batches).run(change)
             case RemoveSegments():
                 return self._freeing.remove_segments(change)
             case Flush():
@@ -328,5 +312,4 @@ class Executor:
     def _reload(self) -> str:
         if self._has_systemd:
             self._hands.reload()
-            return ""
-        return "systemd was not told: it does not run here"
+        return "" if self._has_systemd else "systemd was not told: it does not run here"

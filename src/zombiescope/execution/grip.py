@@ -26,12 +26,12 @@ from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.names import shown, unshown
 from zombiescope.facts.zombies import HeldBy
 from zombiescope.host.files import FileKey, InUse, files_in_use, key_of
-from zombiescope.host.removal import Found, Held, Identity, InUseError, content_of, read_attributes
+from zombiescope.host.removal import Found, Held, Identity, InUseError, content_of, held, names_aside, read_attributes
 from zombiescope.host.safe_paths import UnsafePathError
 from zombiescope.remedies.plan import KEPT_BYTES, KEPT_BYTES_IN_ALL, DeleteFiles, NamedFile, RewriteFiles
 
 Batches = Callable[[Sequence[NamedFile]], Iterator[Sequence[NamedFile]]]
-_GONE = "gone or another of the same name"
+
 _NOT_KNOWN = "may be in use: not every process could be looked into"
 
 
@@ -68,7 +68,7 @@ class Grip:
             name = os.path.basename(file.path)
             wanted = Identity(file.inode or 0, file.device)  # one that was never seen is none
             try:
-                found.append(stack.enter_context(self._hands.writer.hold(place, name, wanted)))
+                found.append(stack.enter_context(held(place, name, wanted)))
             except InUseError:
                 busy.append(name)
             except OSError as error:
@@ -124,7 +124,7 @@ def _folder_aside(hands: Hands, place: int, aside: bytes) -> Iterator[None]:
 def _why(error: OSError) -> str:
     if isinstance(error, InUseError):
         return "in use"
-    return error.strerror or "unsafe" if isinstance(error, UnsafePathError) else _GONE
+    return error.strerror or "unsafe" if isinstance(error, UnsafePathError) else "gone or another of the same name"
 
 
 class Deletion:
@@ -139,8 +139,7 @@ class Deletion:
 
     def _one_batch(self, place: int, folder: bytes, batch: Sequence[NamedFile]) -> None:
         with ExitStack() as stack:
-            found = self._grip.alone(self._grip.hold_all(stack, place, batch))
-            if not found:
+            if not (found := self._grip.alone(self._grip.hold_all(stack, place, batch))):
                 return
             kept = self._keep(folder, found)
             aside = b".zombiescope-" + secrets.token_hex(8).encode()
@@ -154,15 +153,13 @@ class Deletion:
                 was=was,
                 aside=shown(folder + b"/" + aside),
             )
-            gone = self._delete(place, aside, found)
-            self._lost += sum(names[each] not in kept for each in gone)
+            self._lost += sum(names[each] not in kept for each in self._delete(place, aside, found))
             self._hands.journal.done(number)
 
     def _keep(self, folder: bytes, found: Sequence[Held]) -> dict[str, str]:
         kept: dict[str, str] = {}
         for file in found:
-            size = file.status.st_size
-            if size > min(KEPT_BYTES, self._room):
+            if file.status.st_size > min(KEPT_BYTES, self._room):
                 continue
             path = shown(folder + b"/" + file.name)
             try:
@@ -207,10 +204,8 @@ class Deletion:
 def _was(file: Held) -> dict[str, Any]:
     """What a copy does not tell: owner, mode, attributes and time."""
     status, xattrs = file.status, read_attributes(file.descriptor)
-    mode = stat.S_IMODE(status.st_mode)
-    plain = Found("file", b"", mode, status.st_uid, status.st_gid, status.st_mtime_ns, xattrs).as_plain()
-    del plain["content"]
-    return plain
+    owner, at = (status.st_uid, status.st_gid), status.st_mtime_ns
+    return Found("file", b"", stat.S_IMODE(status.st_mode), *owner, at, xattrs).as_plain(with_content=False)
 
 
 def put_back_aside(hands: Hands, entry: Entry) -> None:
@@ -222,21 +217,17 @@ def put_back_aside(hands: Hands, entry: Entry) -> None:
 def _clear_aside(hands: Hands, entry: Entry, settle: Callable[[int, bytes, int, bytes], None]) -> None:
     """Each file of the entry that has something in our folder beside it is settled by number and name; then that folder goes."""
     folder, _, aside = unshown(entry["aside"]).rpartition(b"/")
-    try:
-        with hands.writer.folder(folder) as place:
-            for number in (each for each in hands.writer.names_aside(place, aside) if each < len(entry["files"])):
-                settle(place, aside, number, os.path.basename(unshown(entry["files"][number])))
-            with suppress(FileNotFoundError):
-                hands.writer.remove_aside(place, aside)
-    except FileNotFoundError:
-        return  # the whole folder is gone
+    with suppress(FileNotFoundError), hands.writer.folder(folder) as place:  # or the whole folder is gone
+        for number in (each for each in names_aside(place, aside) if each < len(entry["files"])):
+            settle(place, aside, number, os.path.basename(unshown(entry["files"][number])))
+        with suppress(FileNotFoundError):
+            hands.writer.remove_aside(place, aside)
 
 
 _TOGETHER, _BYTES_TOGETHER = 64, 64 << 20
 _SECONDS = 600.0
 _ROOM = 2
 """Available memory must be this many times what is copied: nobody else is to wait for it."""
-_BLOCK = 512
 
 
 class Pair(NamedTuple):
@@ -250,8 +241,7 @@ class Rewriting:
         self._hands, self._grip, self._hierarchy = hands, Grip(hands, batches), hierarchy
 
     def run(self, change: RewriteFiles) -> str:
-        problem = self._no_home()
-        if problem:
+        if problem := self._no_home():
             return f"nothing was rewritten: {problem}"
         for place, folder, batch in self._grip.batches_of(change.files):
             with ExitStack() as stack:
@@ -277,28 +267,24 @@ class Rewriting:
         return self._hierarchy.place(b"/", b"cgroup.procs")
 
     def _may_be_rewritten(self, file: Held) -> bool:
-        if file.status.st_nlink != 1:
-            self._grip.leave("with more than one name: a copy would part them")
-        elif not file.is_leased:
-            self._grip.leave("may be in use: the kernel gives no lease on it")
-        else:
+        if file.status.st_nlink == 1 and file.is_leased:
             return True
+        why = "may be in use: the kernel gives no lease on it"
+        self._grip.leave(why if file.status.st_nlink == 1 else "with more than one name: a copy would part them")
         return False
 
     def _has_room(self, place: int, group: Sequence[Held]) -> bool:
-        wanted = sum(_allocated(file) for file in group)
+        if why := self._why_no_room(place, sum(map(_allocated, group))):
+            self._grip.leave(why, len(group))
+        return not why
+
+    def _why_no_room(self, place: int, wanted: int) -> str:
         room = os.fstatvfs(place)
         if room.f_blocks and room.f_bavail * room.f_frsize < wanted:
-            self._grip.leave("without room for a copy on its file system", len(group))
-            return False
-        available = self._available()
-        if available is None and wanted > _BYTES_TOGETHER:
-            self._grip.leave("large, and how much memory is available cannot be told", len(group))
-            return False
-        if available is not None and available < _ROOM * wanted:
-            self._grip.leave("without room for a copy in memory", len(group))
-            return False
-        return True
+            return "without room for a copy on its file system"
+        if (available := self._available()) is None:
+            return "large, and how much memory is available cannot be told" if wanted > _BYTES_TOGETHER else ""
+        return "without room for a copy in memory" if available < _ROOM * wanted else ""
 
     def _available(self) -> int | None:
         with suppress(OSError, ValueError, IndexError):
@@ -364,7 +350,7 @@ def _groups(files: Sequence[Held]) -> Iterator[list[Held]]:
 
 
 def _allocated(file: Held) -> int:
-    return file.status.st_blocks * _BLOCK
+    return file.status.st_blocks * 512
 
 
 def clear_copies(hands: Hands, entry: Entry) -> None:

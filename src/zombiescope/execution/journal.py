@@ -24,7 +24,7 @@ from zombiescope.errors import KEPT_BY_NEWER, ActionUndoneError, ObservationErro
 from zombiescope.facts.names import unshown
 from zombiescope.host.own_folder import STATE, own_folder
 from zombiescope.host.safe_paths import UnsafePathError, held_open
-from zombiescope.host.whole_file import sync_folder
+from zombiescope.host.whole_file import sync_folder, write_all
 
 
 class Write(StrEnum):
@@ -62,9 +62,8 @@ def is_ours(entry: Entry) -> bool:
         return False
     wanted = {"write": ("seq", "do"), "done": ("seq",), "undone": ("seq",), "step-end": ("at", "name")}
     types = {"seq": int, "do": str, "at": int | float, "name": str}
-    if entry["entry"] == "restored" and not _are_paths(entry.get("files")):
-        return False
-    return all(isinstance(entry.get(name), types[name]) for name in wanted.get(entry["entry"], ()))
+    is_told = entry["entry"] != "restored" or _are_paths(entry.get("files"))
+    return is_told and all(isinstance(entry.get(name), types[name]) for name in wanted.get(entry["entry"], ()))
 
 
 def checked(entries: list[Entry]) -> list[Entry]:
@@ -87,19 +86,16 @@ def _checked(entry: Entry, does: Mapping[int, str]) -> Entry:
 
 def _is_whole(entry: Entry) -> bool:
     wanted = _WANTED.get(entry["do"], {})
-    if not all(name in entry for name in wanted if (entry["do"], name) not in _MAY_LACK):
-        return False
-    checks = {**_ANYWHERE, **wanted}
-    if not all(check(entry[name]) for name, check in checks.items() if name in entry):
-        return False
-    return "inodes" not in wanted or len(entry["inodes"]) == len(entry["files"])
+    return (
+        all(name in entry for name in wanted if (entry["do"], name) not in _MAY_LACK)
+        and all(check(entry[name]) for name, check in {**_ANYWHERE, **wanted}.items() if name in entry)
+        and ("inodes" not in wanted or len(entry["inodes"]) == len(entry["files"]))
+    )
 
 
 def is_path(value: object) -> bool:
-    if not isinstance(value, str):
-        return False
     try:
-        return b"\0" not in unshown(value)
+        return isinstance(value, str) and b"\0" not in unshown(value)
     except UnicodeError:
         return False
 
@@ -183,12 +179,11 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 class Journal:
     def __init__(self, folder: str, now: Callable[[], float], fault: Callable[[str], None] = lambda _: None) -> None:
-        self.folder = folder
-        self.name = os.path.basename(folder)
+        self.folder, self.name = folder, os.path.basename(folder)
         self._now, self._fault = now, fault
         with own_folder(os.path.join(folder, "kept"), STATE, make=True):
-            path = os.path.join(folder, FILE)
-            self._handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            flags = os.O_CREAT | os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+            self._handle = os.open(os.path.join(folder, FILE), flags, 0o600)
         size = os.fstat(self._handle).st_size
         if size and os.pread(self._handle, 1, size - 1) != b"\n":
             os.write(self._handle, b"\n")
@@ -197,10 +192,8 @@ class Journal:
         self._next = 1 + max((int(entry["seq"]) for entry in self.entries() if entry["entry"] == "write"), default=0)
 
     def add(self, entry: str, **facts: Any) -> None:
-        line = json.dumps({"v": VERSION, "entry": entry, "at": round(self._now(), 3), **facts}) + "\n"
-        data = line.encode()
-        written = os.write(self._handle, data)
-        if written != len(data):
+        line = (json.dumps({"v": VERSION, "entry": entry, "at": round(self._now(), 3), **facts}) + "\n").encode()
+        if os.write(self._handle, line) != len(line):
             raise OSError(28, "the journal could not be written whole")
         os.fsync(self._handle)
         self._fault(f"journal:{entry}")
@@ -218,15 +211,15 @@ class Journal:
     def keep(self, name: str, content: bytes) -> str:
         """A copy of what is about to go: whole, synced and read back; where it is. Raises OSError and leaves nothing half."""
         path = os.path.join(self.folder, "kept", name)
-        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        try:
-            _write_whole(handle, content)
-        except OSError:
-            with suppress(OSError):
-                os.unlink(path)
-            raise
-        finally:
-            os.close(handle)
+        with held_open(
+            os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        ) as handle:
+            try:
+                _write_whole(handle, content)
+            except OSError:
+                with suppress(OSError):
+                    os.unlink(path)
+                raise
         return path
 
     def kept_all(self) -> None:
@@ -242,8 +235,7 @@ class Journal:
 
 def read_entries(folder: str) -> list[Entry]:
     """As far as it can be read; raises OSError where it is not there."""
-    found = []
-    formats = set()
+    found, formats = [], set()
     with open(os.open(os.path.join(folder, FILE), _READ), "rb") as file:  # noqa: PTH123
         for line in file.read(_MOST_BYTES).split(b"\n"):
             try:
@@ -256,8 +248,11 @@ def read_entries(folder: str) -> list[Entry]:
                 found += [entry] if is_ours(entry) else []
     formats |= {entry.get("v") for entry in found}
     if unknown := formats - {VERSION}:
-        why = unknown_format(f"version {max(map(str, unknown))}", f"version {VERSION}")
-        raise UsageError(f"cannot read the journal in {folder}", why, KEPT_BY_NEWER)
+        raise UsageError(
+            f"cannot read the journal in {folder}",
+            unknown_format(f"version {max(map(str, unknown))}", f"version {VERSION}"),
+            KEPT_BY_NEWER,
+        )
     return checked(found)
 
 
@@ -279,8 +274,11 @@ def restore_line(folder: str) -> str:
 
 def cannot_read(what: str, error: OSError) -> ObservationError:
     """Journals are root's: whoever is not gets a hint."""
-    hint = _AS_ROOT if _is_denied(error) else "give another folder with --state DIR"
-    return ObservationError(f"cannot read the journals in {what}", reason_of(error), hint)
+    return ObservationError(
+        f"cannot read the journals in {what}",
+        reason_of(error),
+        _AS_ROOT if _is_denied(error) else "give another folder with --state DIR",
+    )
 
 
 def _is_denied(error: OSError) -> bool:
@@ -301,8 +299,11 @@ class ActionFolder:
         except FileNotFoundError:
             return []
         except UnsafePathError as error:
-            hint = "give --state DIR that only you can write to"
-            raise UsageError(f"cannot trust the journals in {self.place}", error.strerror or "", hint) from error
+            raise UsageError(
+                f"cannot trust the journals in {self.place}",
+                error.strerror or "",
+                "give --state DIR that only you can write to",
+            ) from error
         except OSError as error:
             raise cannot_read(self.place, error) from error
         return sorted(name for name in names if os.path.exists(os.path.join(self.place, name, FILE)))
@@ -312,34 +313,30 @@ class ActionFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        with held_open(self._lock()):
-            yield
-
-    def _lock(self) -> int:
         try:
             with own_folder(self.place, STATE, make=True):
                 how = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
-                handle = os.open(os.path.join(self.place, "lock"), how, 0o600)
+                lock = os.open(os.path.join(self.place, "lock"), how, 0o600)
         except OSError as error:
             raise ActionUndoneError(
                 f"cannot keep a journal in {self.place}",
                 (error.strerror or "").lower(),
                 f"nothing was changed; {_AS_ROOT if _is_denied(error) else '--state DIR'}",
             ) from error
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            who = os.pread(handle, 20, 0).decode("ascii", "replace").strip() or "unknown"
-            os.close(handle)
-            raise ActionUndoneError(
-                "another apply or undo is at work",
-                f"process {who} holds {self.place}/lock",
-                "nothing was changed; wait for it",
-            ) from error
-        with suppress(OSError):  # a courtesy to whoever comes second
-            os.ftruncate(handle, 0)
-            os.pwrite(handle, str(os.getpid()).encode(), 0)
-        return handle
+        with held_open(lock):
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                who = os.pread(lock, 20, 0).decode("ascii", "replace").strip() or "unknown"
+                raise ActionUndoneError(
+                    "another apply or undo is at work",
+                    f"process {who} holds {self.place}/lock",
+                    "nothing was changed; wait for it",
+                ) from error
+            with suppress(OSError):  # a courtesy to whoever comes second
+                os.ftruncate(lock, 0)
+                os.pwrite(lock, str(os.getpid()).encode(), 0)
+            yield
 
     def steps_done_since(self, moment: float) -> Iterator[str]:
         """Names of steps done and not undone, for the circuit breaker."""
@@ -348,17 +345,14 @@ class ActionFolder:
                 entries = read_entries(self.folder(name))
             except OSError:
                 continue
-            if any(entry["entry"] == "undo-end" for entry in entries):
-                continue
-            for entry in entries:
+            is_undone = any(entry["entry"] == "undo-end" for entry in entries)
+            for entry in () if is_undone else entries:
                 if entry["entry"] == "step-end" and entry["at"] >= moment and entry.get("status") == "done":
                     yield str(entry["name"])
 
 
 def _write_whole(handle: int, content: bytes) -> None:
-    written = 0
-    while written < len(content):  # a disk that fills up takes a part first
-        written += os.write(handle, content[written:])
+    write_all(handle, content)
     os.fsync(handle)
     back = b""
     while part := os.pread(handle, 1 << 20, len(back)):

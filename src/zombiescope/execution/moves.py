@@ -36,10 +36,9 @@ class Hands:
 
     def remove_link(self, path: bytes) -> None:
         before = self._look(path)
-        if before.kind == "absent":
-            raise SurpriseError(f"cannot remove the link {shown(path)}", "it is gone already")
         if before.kind != "link":
-            raise SurpriseError(f"cannot remove the link {shown(path)}", f"it is a {before.kind}")
+            why = "it is gone already" if before.kind == "absent" else f"it is a {before.kind}"
+            raise SurpriseError(f"cannot remove the link {shown(path)}", why)
         number = self._intend(Write.REMOVE_LINK, path, before)
         with refusing(f"cannot remove the link {shown(path)}"):
             self.writer.remove(path)
@@ -53,9 +52,9 @@ class Hands:
             return
         self._make_folders(path)
         number = self._intend(Write.PLACE_FILE, path, before, content=_text(content))
-        mine = before._replace(kind="file", content=content, mtime_ns=0)
+        mine = before._replace(content=content, mtime_ns=0)
         if before.kind == "absent":
-            mine = mine._replace(mode=0o644, uid=os.geteuid(), gid=os.getegid())
+            mine = Found("file", content, 0o644, os.geteuid(), os.getegid())
         with refusing(f"cannot place the file {shown(path)}"):
             self.writer.place_file(path, mine)
         self._placed(number, path)
@@ -76,22 +75,15 @@ class Hands:
         if state["ActiveState"] not in _UP:
             return f"it was {state['ActiveState']} already"
         number = self.journal.intend(self.step, Write.STOP_UNIT, unit=unit, before=state["ActiveState"])
-        ran = self._systemctl("stop", unit)
-        if ran:
-            raise SurpriseError(f"cannot stop {unit}", ran)
-        after = self.unit_state(unit)["ActiveState"]
-        if after in _UP:
+        if complaint := self.systemctl("stop", unit):
+            raise SurpriseError(f"cannot stop {unit}", complaint)
+        if (after := self.unit_state(unit)["ActiveState"]) in _UP:
             raise SurpriseError(f"cannot stop {unit}", f"systemd says it is {after} after stopping it")
         self.journal.done(number)
         return f"it was {state['ActiveState']} and is {after}"
 
-    def start_unit(self, unit: str) -> str:
-        """Empty, or systemd's complaint."""
-        return self._systemctl("start", "--no-block", unit)
-
     def reload(self) -> None:
-        complaint = self._systemctl("daemon-reload")
-        if complaint:
+        if complaint := self.systemctl("daemon-reload"):
             raise SurpriseError("cannot make systemd read its files again", complaint)
 
     def unit_state(self, unit: str) -> dict[str, str]:
@@ -99,11 +91,15 @@ class Hands:
             ran = self.writer.systemctl("show", "--property=LoadState,ActiveState,SubState", unit)
         said = dict(line.split("=", 1) for line in ran.output.decode("utf-8", "replace").splitlines() if "=" in line)
         if "ActiveState" not in said:
-            why = ran.complaint.splitlines()[0] if ran.complaint else "systemctl gave no answer"
-            raise SurpriseError("cannot ask systemd", why, "is systemd running here?")
+            raise SurpriseError(
+                "cannot ask systemd",
+                ran.complaint.splitlines()[0] if ran.complaint else "systemctl gave no answer",
+                "is systemd running here?",
+            )
         return {"LoadState": "", "SubState": "", **said}
 
-    def _systemctl(self, *words: str) -> str:
+    def systemctl(self, *words: str) -> str:
+        """Empty, or systemd's complaint."""
         with refusing(f"cannot {words[0]} {words[-1]}"):
             ran = self.writer.systemctl(*words)
         return "" if ran.status == 0 else (ran.complaint.splitlines() or [f"systemctl ended with {ran.status}"])[0]
@@ -124,9 +120,7 @@ class Hands:
         return self.journal.intend(self.step, do, path=shown(path), before=before.as_plain(), **facts)
 
     def _placed(self, number: int, path: bytes) -> None:
-        after = self._look(path).as_plain()
-        after.pop("content", None)  # the line before has it
-        self.journal.done(number, after=after)
+        self.journal.done(number, after=self._look(path).as_plain(with_content=False))  # the line before has it
 
     def _read(self, path: bytes) -> bytes:
         with refusing(f"cannot read {shown(path)}"):

@@ -10,7 +10,7 @@ import json
 import os
 from typing import Any
 
-from zombiescope.errors import ActionFailedError, UsageError
+from zombiescope.errors import ActionFailedError, UsageError, reason_of
 from zombiescope.facts.names import shown
 from zombiescope.facts.reaping import Evicted, EvictionOrder
 from zombiescope.facts.remedies import Remedy
@@ -18,6 +18,7 @@ from zombiescope.host.own_folder import ensure_folder
 from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.host.removal import Identity, let_cache_go, the_file
 from zombiescope.host.safe_paths import descriptor_of, held_open
+from zombiescope.host.whole_file import write_all
 from zombiescope.kernel.pages import PAGES, open_window
 
 NAME = b"reap.jsonl"
@@ -48,7 +49,7 @@ class ReapLog:
                 os.replace(self._path, self._path + b".1")
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
             with held_open(os.open(self._path, flags, 0o640)) as descriptor:
-                _write_whole(descriptor, (json.dumps(line) + "\n").encode())
+                write_all(descriptor, (json.dumps(line) + "\n").encode())
                 os.fsync(descriptor)
         except OSError as error:
             raise _unwritable(self._path, error) from error
@@ -57,15 +58,11 @@ class ReapLog:
         os.close(self._lock)
 
 
-def _write_whole(descriptor: int, content: bytes) -> None:
-    while content:
-        content = content[os.write(descriptor, content) :]
-
-
 def _unwritable(path: bytes, error: OSError) -> ActionFailedError:
-    why = (error.strerror or "it cannot be written").lower()
     return ActionFailedError(
-        f"cannot write the reaper's log ({shown(path)})", why, "nothing is evicted without it: give another --state"
+        f"cannot write the reaper's log ({shown(path)})",
+        reason_of(error),
+        "nothing is evicted without it: give another --state",
     )
 
 
@@ -80,14 +77,13 @@ def evict(order: EvictionOrder, mount_point: bytes, root: bytes = b"") -> Evicte
             return _drop(order, root)
         return _reclaim(order, root + mount_point.rstrip(b"/") + order.target + b"/memory.reclaim")
     except OSError as error:
-        return Evicted(order, 0, (error.strerror or "refused").lower())
+        return Evicted(order, 0, reason_of(error))
 
 
 def _drop(order: EvictionOrder, root: bytes) -> Evicted:
     with the_file(root + order.target, Identity(order.inode or 0)) as descriptor:  # one that was never seen is none
         size = os.fstat(descriptor).st_size
-        before = resident_count(descriptor, size)
-        if before > 4 * order.pages + FOREIGN_PAGES:
+        if (before := resident_count(descriptor, size)) > 4 * order.pages + FOREIGN_PAGES:
             return Evicted(order, 0, "most of its cached pages are not the dead ones': somebody alive uses it")
         let_cache_go(descriptor)
         return Evicted(order, max(before - resident_count(descriptor, size), 0))

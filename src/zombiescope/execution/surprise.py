@@ -52,8 +52,7 @@ class Attention:
         self._fault = fault
         self._before: dict[signal.Signals, Any] = {}
         self.heard: str | None = None
-        self._is_waiting = False
-        self._was_raised = False
+        self._is_waiting = self._was_raised = False
         self._under_way = self._raised_in = ""
         """The change that was begun, and the one in which a signal was heard at once."""
 

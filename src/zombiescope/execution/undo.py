@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import assert_never
 
@@ -54,24 +54,25 @@ def is_in_the_middle(entries: list[Entry], boot_id: str | None) -> bool:
     marks = [entry["entry"] for entry in entries if entry["entry"] in ("begin", "undo", "end", "undo-end")]
     if not marks or marks[-1] in ("end", "undo-end"):
         return False
+    return any(_left(entries, boot_id))
+
+
+def _left(entries: list[Entry], boot_id: str | None) -> Iterator[Entry]:
+    """What can still be put back."""
     is_past = _is_another_boot(entries, boot_id)
-    return any(_is_open(entry) and not (is_past and entry["do"] in _OF_A_BOOT) for entry in pending(entries))
+    return (each for each in pending(entries) if _is_open(each) and not (is_past and each["do"] in _OF_A_BOOT))
 
 
 def undo_state(entries: list[Entry], boot_id: str | None) -> UndoState:
     if is_in_the_middle(entries, boot_id):
         return UndoState.IN_THE_MIDDLE
-    is_past = _is_another_boot(entries, boot_id)
-    left = [entry for entry in pending(entries) if _is_open(entry) and entry["do"] != Write.DELETE_FILES]
-    if any(not (is_past and entry["do"] in _OF_A_BOOT) for entry in left):
+    if any(entry["do"] != Write.DELETE_FILES for entry in _left(entries, boot_id)):
         return UndoState.POSSIBLE
     return UndoState.UNDONE if any(entry["entry"] == "undo-end" for entry in entries) else UndoState.NOTHING
 
 
 def _is_open(entry: Entry) -> bool:
-    if entry["do"] in _PUT_BACK_AT_ONCE:
-        return entry["done"] is None
-    return entry["do"] not in _LET_GO
+    return entry["done"] is None if entry["do"] in _PUT_BACK_AT_ONCE else entry["do"] not in _LET_GO
 
 
 def _is_another_boot(entries: list[Entry], boot_id: str | None) -> bool:
@@ -94,8 +95,9 @@ def undo_all(hands: Hands, *, has_systemd: bool, boot_id: str | None = None) -> 
             hands.reload()
         except SurpriseError as error:
             taken.append(Taken(0, "daemon-reload", "not-restored", str(error)))
-    rest = [entry for entry in todo if entry["do"] not in (*_LOWERED, *_OF_FILES)]
-    taken += [_take_back(hands, journal, entry, is_past) for entry in rest]
+    taken += [
+        _take_back(hands, journal, entry, is_past) for entry in todo if entry["do"] not in (*_LOWERED, *_OF_FILES)
+    ]
     with suppress(OSError):
         journal.add("undo-end", not_restored=sum(each.outcome == "not-restored" for each in taken))
     return taken
@@ -132,14 +134,9 @@ def cannot_be_undone(entry: Entry) -> bool:
     return entry["do"] in _LOSES and entry["done"] is not None
 
 
-def _entry_files(entry: Entry) -> tuple[bytes, Found]:
-    return unshown(entry["path"]), found_of(entry["before"])
-
-
 def _place_link(hands: Hands, entry: Entry) -> tuple[str, str]:
-    path, _ = _entry_files(entry)
-    now = hands.writer.look(path)
-    if now.kind == "absent":
+    path = unshown(entry["path"])
+    if (now := hands.writer.look(path)).kind == "absent":
         return "nothing-to-do", ""
     if now.kind != "link" or now.content != base64.b64decode(entry["target"]) or not _is_as_placed(now, entry):
         return "not-restored", f"{shown(path)} was changed since"
@@ -148,21 +145,18 @@ def _place_link(hands: Hands, entry: Entry) -> tuple[str, str]:
 
 
 def _remove_link(hands: Hands, entry: Entry) -> tuple[str, str]:
-    path, before = _entry_files(entry)
-    now = hands.writer.look(path)
-    if now.kind == "absent":
+    path, before = unshown(entry["path"]), found_of(entry["before"])
+    if (now := hands.writer.look(path)).kind == "absent":
         hands.writer.place_link(path, before.content, before)
         return "restored", ""
-    if (now.kind, now.content) == (before.kind, before.content):
-        return "nothing-to-do", ""
-    return "not-restored", f"{shown(path)} was changed since"
+    is_back = (now.kind, now.content) == (before.kind, before.content)
+    return ("nothing-to-do", "") if is_back else ("not-restored", f"{shown(path)} was changed since")
 
 
 def _place_file(hands: Hands, entry: Entry) -> tuple[str, str]:
-    path, before = _entry_files(entry)
+    path, before = unshown(entry["path"]), found_of(entry["before"])
     hands.writer.clear_beside(path)
-    now = hands.writer.look(path)
-    if now == before:
+    if (now := hands.writer.look(path)) == before:
         return "nothing-to-do", ""
     if now.kind == "file" and now.content == base64.b64decode(entry["content"]) and _is_as_placed(now, entry):
         if before.kind == "absent":
@@ -180,7 +174,7 @@ def _is_as_placed(now: Found, entry: Entry) -> bool:
 
 
 def _make_folder(hands: Hands, entry: Entry) -> tuple[str, str]:
-    path, _ = _entry_files(entry)
+    path = unshown(entry["path"])
     if hands.writer.look(path).kind == "absent":
         return "nothing-to-do", ""
     try:
@@ -192,8 +186,7 @@ def _make_folder(hands: Hands, entry: Entry) -> tuple[str, str]:
 
 def _set_value(hands: Hands, entry: Entry) -> tuple[str, str]:
     path, before = unshown(entry["path"]), base64.b64decode(entry["before"])
-    now = hands.writer.read_value(path)
-    if now == before:
+    if (now := hands.writer.read_value(path)) == before:
         return "nothing-to-do", ""
     if not _is_as_set(now, entry):
         return "not-restored", f"{shown(path)} was set to {shown(now[:80])} since"
@@ -203,8 +196,7 @@ def _set_value(hands: Hands, entry: Entry) -> tuple[str, str]:
 
 def _is_as_set(now: bytes, entry: Entry) -> bool:
     """As it read after it was set; where that was not written down any more, as the kernel may have rounded it to pages."""
-    after = (entry["done"] or {}).get("after")
-    if after is not None:
+    if (after := (entry["done"] or {}).get("after")) is not None:
         return now == base64.b64decode(after)
     ours = base64.b64decode(entry["value"])
     return now == ours or (ours.isdigit() and now == b"%d" % (int(ours) // PAGE_BYTES * PAGE_BYTES))
@@ -236,7 +228,7 @@ def _stop_unit(hands: Hands, entry: Entry) -> tuple[str, str]:
     unit = str(entry["unit"])
     if hands.unit_state(unit)["ActiveState"] in _UP:
         return "nothing-to-do", ""
-    complaint = hands.start_unit(unit)
+    complaint = hands.systemctl("start", "--no-block", unit)
     return ("not-restored", complaint) if complaint else ("restored", "started again")
 
 
@@ -309,8 +301,3 @@ def _how(do: Write) -> _How:  # noqa: C901, PLR0911, PLR0912 (one line a write)
             return _only_told("not-restored", _DAMAGED)
         case _:
             assert_never(do)
-
-
-def is_whole(taken: list[Taken]) -> bool:
-    """Everything that can be put back was, and nothing of value went."""
-    return not any(each.outcome == "not-restored" or each.is_lost for each in taken)

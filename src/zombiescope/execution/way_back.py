@@ -20,11 +20,12 @@ from zombiescope.errors import (
 from zombiescope.execution.journal import ActionFolder, Entry, Write, read_entries, undo_line
 from zombiescope.execution.moves import Hands
 from zombiescope.execution.surprise import Attention, InterruptedActionError, SurpriseError
-from zombiescope.execution.undo import is_in_the_middle, is_whole, undo_all
+from zombiescope.execution.undo import is_in_the_middle, undo_all
 from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.names import unshown
 from zombiescope.host.removal import Found, found_of
 from zombiescope.host.safe_open import open_regular
+from zombiescope.host.safe_paths import held_open
 from zombiescope.remedies.receipts import Taken
 
 _BARE = Found("file", b"", 0o600)
@@ -60,21 +61,15 @@ def kept_copies(entries: Iterable[Entry], folder: str) -> list[KeptCopy]:
 def restore_all(hands: Hands, hierarchy: Hierarchy | None) -> list[Taken]:
     """One line a file. What is there already with the same content is nothing to do."""
     journal = hands.journal
-    kept = kept_copies(journal.entries(), journal.folder)
-    if kept:
+    if kept := kept_copies(journal.entries(), journal.folder):
         journal.add("restore", files=[each.path for each in kept])
     home = hierarchy.place(b"/", b"cgroup.procs") if hierarchy and not hierarchy.partial_view else None
-    taken = [_restored(hands, each, home) for each in kept]
+    taken = [Taken(each.seq, f"restore {each.path}", *_put_back(hands, each, home)) for each in kept]
     back = [each.path for each, done in zip(kept, taken, strict=True) if done.outcome != "not-restored"]
     if back:
         with suppress(OSError):  # doing it twice changes nothing more
             journal.add("restored", files=back)
     return taken
-
-
-def _restored(hands: Hands, kept: KeptCopy, home: bytes | None) -> Taken:
-    outcome, why = _put_back(hands, kept, home)
-    return Taken(kept.seq, f"restore {kept.path}", outcome, why)
 
 
 def _put_back(hands: Hands, kept: KeptCopy, home: bytes | None) -> tuple[str, str]:
@@ -83,14 +78,13 @@ def _put_back(hands: Hands, kept: KeptCopy, home: bytes | None) -> tuple[str, st
         copy, _ = open_regular(kept.copy)
     except OSError as error:
         return "not-restored", f"its copy {kept.copy} cannot be read: {error.strerror or error}"
-    try:
-        hands.writer.restore_file(path, copy, kept.was, home)
-    except FileExistsError:
-        return _already_there(hands, path, copy)
-    except OSError as error:
-        return "not-restored", f"{reason_of(error)}; its copy is {kept.copy}"
-    finally:
-        os.close(copy)
+    with held_open(copy):
+        try:
+            hands.writer.restore_file(path, copy, kept.was, home)
+        except FileExistsError:
+            return _already_there(hands, path, copy)
+        except OSError as error:
+            return "not-restored", f"{reason_of(error)}; its copy is {kept.copy}"
     return "restored", ""
 
 
@@ -143,11 +137,13 @@ class WayBack(NamedTuple):
         """A signal also makes what is under way fail."""
         if self.attention.heard and not isinstance(error, InterruptedActionError):
             return InterruptedActionError(f"interrupted by {self.attention.heard}", "a signal asked it to end")
-        if isinstance(error, SurpriseError):
-            return error
-        if isinstance(error, ZombiescopeError):
-            return SurpriseError(error.what, error.why, error.hint)
-        return SurpriseError("stopped in the middle", f"{type(error).__name__}: {error}")
+        match error:
+            case SurpriseError():
+                return error
+            case ZombiescopeError():
+                return SurpriseError(error.what, error.why, error.hint)
+            case _:
+                return SurpriseError("stopped in the middle", f"{type(error).__name__}: {error}")
 
     def _undo(self) -> str:
         """What is not as it was; empty when all is."""
@@ -155,8 +151,6 @@ class WayBack(NamedTuple):
             taken = undo_all(self.hands, has_systemd=self.has_systemd)
         except (SurpriseError, OSError) as error:
             return str(error) or "the journal cannot be read"
-        if is_whole(taken):
-            return ""
         return "; ".join(f"{each.what}: {each.why}" for each in taken if each.outcome == "not-restored" or each.is_lost)
 
 
@@ -188,8 +182,7 @@ def is_one_at_work(state: str) -> bool:
 
 def refuse_in_the_middle(state: str, boot_id: str | None) -> None:
     """What an unfinished action lowered would be taken for what was there before."""
-    names = ended_in_the_middle(state, boot_id)
-    if names:
+    if names := ended_in_the_middle(state, boot_id):
         raise ActionUndoneError(
             "an earlier action ended in the middle",
             f"{', '.join(names)}: what it changed is neither finished nor put back",

@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the agent knows at one moment: the latest of every fact, or its gap. Immutable: the next moment is another one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import NamedTuple
 
 from zombiescope.facts.cgroups import Look, Snapshot
@@ -53,7 +50,7 @@ class Reading(NamedTuple):
 
     samples: tuple[MetricSample, ...] = ()
     """What is not available is left out."""
-    remembered: Mapping[str, float] = MappingProxyType({})
+    remembered: Mapping[str, float] = {}
     """Series of the history by name: raw numbers."""
     gap: Gap | None = None
     """Why something is missing."""

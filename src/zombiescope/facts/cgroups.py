@@ -4,8 +4,6 @@
 Paths are bytes, relative to the hierarchy, and begin with `/`; the hierarchy's own root is `b"/"`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple

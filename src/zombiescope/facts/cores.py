@@ -2,8 +2,6 @@
 """What each core did with its time: counters as the kernel keeps them, windows between two looks, the stretches in which a core had
 no time but for the kernel (or for the hypervisor), and what all of them did together, as shares."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
@@ -106,7 +104,7 @@ class CoreTime(NamedTuple):
     def total(self) -> float:
         return sum(self)
 
-    def plus(self, other: CoreTime) -> CoreTime:
+    def plus(self, other: "CoreTime") -> "CoreTime":
         return CoreTime(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
 
 

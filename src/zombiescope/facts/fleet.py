@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Many nodes, one record each: what sets them apart (labels) and how they are (a few numbers). Never raw series."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

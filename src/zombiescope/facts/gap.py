@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A fact that is not available: which one, why, and what would help. Absent is never zero."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 
@@ -12,6 +10,6 @@ class Gap(NamedTuple):
     reason: str
     hint: str = ""
 
-    def about(self, fact: str) -> Gap:
+    def about(self, fact: str) -> "Gap":
         """The same gap, said of another field."""
         return self._replace(fact=fact)

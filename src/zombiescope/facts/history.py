@@ -4,8 +4,6 @@
 Every series is described in `facts/history.py`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
@@ -197,15 +195,13 @@ SERIES = (
 )
 _BY_NAME = {series.name: series for series in SERIES if not series.is_prefix}
 _PREFIXES = [series for series in SERIES if series.is_prefix]
-_TITLES = {lane.id: lane.title for lane in LANES}
 _ORDER = {lane.id: number for number, lane in enumerate(LANES)}
 
 
 def describe(name: str) -> Series:
     """What is declared of it; of one that nobody declared, its name."""
-    found = _BY_NAME.get(name)
-    if found is not None:
-        return found
+    if name in _BY_NAME:
+        return _BY_NAME[name]
     for series in _PREFIXES:
         stem = series.name[:-1]
         if name.startswith(stem):
@@ -222,7 +218,7 @@ def our_part(name: str) -> str:
 
 
 def lane_title(lane: str) -> str:
-    return _TITLES.get(lane) or describe(lane).title
+    return next((each.title for each in LANES if each.id == lane), "") or describe(lane).title
 
 
 def lane_order(lane: str) -> int:

@@ -4,8 +4,6 @@
 Lines that user space wrote into the kernel's log are counted and not believed, unless the reader was told to (the lab does).
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import NamedTuple
 

@@ -5,8 +5,6 @@ A flow is what happened under one parent to leaves of one name pattern; its path
 is known. Zombies of a flow: what was there when watching began, plus deaths, less releases.
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -26,10 +24,10 @@ class Counts(NamedTuple):
     deaths: int = 0
     releases: int = 0
 
-    def plus(self, other: Counts) -> Counts:
+    def plus(self, other: "Counts") -> "Counts":
         return Counts(self.births + other.births, self.deaths + other.deaths, self.releases + other.releases)
 
-    def less(self, other: Counts) -> Counts:
+    def less(self, other: "Counts") -> "Counts":
         return Counts(self.births - other.births, self.deaths - other.deaths, self.releases - other.releases)
 
     @property
@@ -48,9 +46,6 @@ class Histogram(NamedTuple):
     """How many took how long: `buckets[i]` took less than 2^i microseconds, and not less than half of that."""
 
     buckets: tuple[int, ...] = ()
-
-    def median_seconds(self) -> float | None:
-        return self.quantile_seconds(0.5)
 
     def quantile_seconds(self, share: float) -> float | None:
         """The upper end of the bucket in which it lies."""

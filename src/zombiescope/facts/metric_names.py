@@ -4,8 +4,6 @@
 At most 120 series a node: no label here can take more than a handful of values, and none is by CPU.
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import NamedTuple
 

@@ -5,8 +5,6 @@ Cgroup, unit and file names are bytes. Shown: printable UTF-8 as it is, every ot
 `shown(b"a\nb\\c\xff") == r"a\x0ab\\c\xff"`, and `unshown` gives the bytes back.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 
@@ -18,15 +16,7 @@ _ESCAPE = re.compile(r"\\(\\|x[0-9a-f]{2})")
 def shown(name: bytes) -> str:
     if _PLAIN.fullmatch(name):
         return name.decode("ascii")
-    parts: list[str] = []
-    for character in name.decode("utf-8", "surrogateescape"):
-        if character == "\\":
-            parts.append("\\\\")
-        elif character.isprintable():
-            parts.append(character)
-        else:
-            parts.extend(f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogateescape"))
-    return "".join(parts)
+    return quiet(name.decode("utf-8", "surrogateescape").replace("\\", "\\\\"))
 
 
 def raw(text: str) -> bytes:
@@ -57,10 +47,7 @@ def unshown(text: str) -> bytes:
 
 def quiet(text: str) -> str:
     """Text that an honest writer made printable before: what a terminal would obey is escaped, the rest stays."""
-    if text.isprintable():
-        return text
-    escaped = (one if one.isprintable() else _as_bytes(one) for one in text)
-    return "".join(escaped)
+    return "".join([one if one.isprintable() else _as_bytes(one) for one in text])
 
 
 def quiet_lines(text: str) -> str:
@@ -95,5 +82,4 @@ def zombies_said(count: int, verb: str = "") -> str:
 
 def few(told: Sequence[str], named: int = 5) -> str:
     """The first of them, and how many more there are."""
-    more = f"; and {len(told) - named} more" if len(told) > named else ""
-    return "; ".join(told[:named]) + more
+    return "; ".join(told[:named]) + (f"; and {len(told) - named} more" if len(told) > named else "")

@@ -6,8 +6,6 @@ live parent and per file, never per zombie. How many zombies there are comes fro
 pages were proved to be zombies'.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple

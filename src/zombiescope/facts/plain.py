@@ -6,8 +6,6 @@ declared type does not allow raises ValueError, whoever wrote it. A record that 
 What an experiment told (`Host.experiment`) is kept with the names of the outermost record's fields, or as a gap.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from functools import cache
@@ -27,7 +25,9 @@ def to_plain(value: Any, kind: Any, clean: Clean = lambda text: text) -> Any:
         return None
     origin = get_origin(kind)
     if origin in (Union, UnionType):
-        return _union_to_plain(value, kind, clean)
+        if len(_choices(kind)) == 1:
+            return to_plain(value, _choices(kind)[0], clean)
+        return {type(value).__name__: to_plain(value, type(value), clean)}
     if origin is tuple:
         return [to_plain(entry, inner, clean) for entry, inner in zip(value, _of_each(kind, len(value)), strict=True)]
     if origin in (frozenset, set):
@@ -36,7 +36,7 @@ def to_plain(value: Any, kind: Any, clean: Clean = lambda text: text) -> Any:
         of_key, of_value = get_args(kind)
         pairs = [[to_plain(key, of_key, clean), to_plain(entry, of_value, clean)] for key, entry in value.items()]
         return dict(pairs) if of_key is str else pairs
-    if _is_record(kind):
+    if hasattr(kind, "_fields"):
         return [to_plain(entry, inner, clean) for entry, inner in zip(value, fields_of(kind), strict=True)]
     return _scalar_to_plain(value, kind, clean)
 
@@ -47,13 +47,6 @@ def _scalar_to_plain(value: Any, kind: Any, clean: Clean) -> Any:
     if issubclass(kind, StrEnum):
         return str(value)
     return _text(clean(_bytes(value))) if kind is str else value
-
-
-def _union_to_plain(value: Any, kind: Any, clean: Clean) -> Any:
-    choices = _choices(kind)
-    if len(choices) == 1:
-        return to_plain(value, choices[0], clean)
-    return {type(value).__name__: to_plain(value, type(value), clean)}
 
 
 def of_plain(value: Any, kind: Any) -> Any:
@@ -67,7 +60,7 @@ def of_plain(value: Any, kind: Any) -> Any:
         return _many_of_plain(_list(value, kind), kind, origin)
     if origin is not None and issubclass(origin, Mapping):
         return _mapping_of_plain(value, kind)
-    if _is_record(kind):
+    if hasattr(kind, "_fields"):
         inner = fields_of(kind)
         # What was kept before a field was added, at the end and with a default, can still be read.
         fitting = range(len(inner) - len(kind._field_defaults), len(inner) + 1)
@@ -113,8 +106,7 @@ def _union_of_plain(value: Any, kind: Any) -> Any:
 
 def _many_of_plain(value: list[Any], kind: Any, origin: Any) -> Any:
     if origin is tuple:
-        each = zip(value, _of_each(kind, len(value)), strict=True)
-        return tuple([of_plain(entry, inner) for entry, inner in each])
+        return tuple([of_plain(entry, inner) for entry, inner in zip(value, _of_each(kind, len(value)), strict=True)])
     return frozenset(of_plain(entry, get_args(kind)[0]) for entry in value)
 
 
@@ -176,10 +168,6 @@ def _choices(kind: Any) -> tuple[Any, ...]:
 def fields_of(kind: Any) -> tuple[Any, ...]:
     hints = get_type_hints(kind)
     return tuple(hints[name] for name in kind._fields)
-
-
-def _is_record(kind: Any) -> bool:
-    return hasattr(kind, "_fields")
 
 
 def _called(kind: Any) -> str:

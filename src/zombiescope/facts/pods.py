@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pods of a node: which workload each belongs to, how that is known, and how its containers fare."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 

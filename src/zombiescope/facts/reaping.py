@@ -1,20 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a reaper may spend, what it asks for, and what came of it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import NamedTuple
 
 from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.remedies import Remedy
 from zombiescope.facts.zombies import HeldBy
-
-_NONE: Mapping[str, tuple[bytes, ...]] = MappingProxyType({})
-_NO_SEGMENTS: Mapping[int, int] = MappingProxyType({})
-_NOT_IN_USE: Mapping[bytes, HeldBy] = MappingProxyType({})
 
 
 class SwapArea(NamedTuple):
@@ -38,12 +31,17 @@ class Levers(NamedTuple):
     """This kernel gives a dead cgroup's pages to its parent: no page keeps a zombie."""
     has_systemd: bool = False
     """systemd runs this machine and can be asked."""
-    enabling_links: Mapping[str, tuple[bytes, ...]] = _NONE
+    enabling_links: Mapping[str, tuple[bytes, ...]] = {}
     """By unit: the links below /etc that start it or give it another name."""
-    segments: Mapping[int, int] = _NO_SEGMENTS
+    segments: Mapping[int, int] = {}
     """SysV segments by id, with the number of processes attached."""
-    files_in_use: Mapping[bytes, HeldBy] = _NOT_IN_USE
+    files_in_use: Mapping[bytes, HeldBy] = {}
     """Files in memory that a live process has open or mapped, by path, with the process."""
+    layers: Mapping[bytes, bool] = {}
+    """Layers that hold zombies of pods, by folder: whether it is a container's own, which goes with it, or an image's. Those that
+    could not be looked at are not among them."""
+    volumes: Mapping[str, bytes] = {}
+    """File systems of pods alone, such as emptyDirs in memory, by device: where the machine has them mounted."""
     gaps: tuple[Gap, ...] = ()
 
 

@@ -5,11 +5,8 @@ second apart, and what happened between them; and who reads every cgroup's stati
 Reclaim and throttling are different mechanisms: the quota of a cgroup throttles it whatever memory does. Shown side by side.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from zombiescope.facts.gap import Gap
@@ -69,8 +66,7 @@ class ReclaimSeen(NamedTuple):
 
     @property
     def worst(self) -> ReclaimCalls | None:
-        called = [kind for kind in self.kinds if kind.calls]
-        return max(called, key=lambda kind: kind.longest_seconds, default=None)
+        return max((kind for kind in self.kinds if kind.calls), key=lambda kind: kind.longest_seconds, default=None)
 
 
 class Sweeper(NamedTuple):
@@ -158,7 +154,7 @@ class PressurePoint(NamedTuple):
     """Of one core."""
     stalls: Stalls
     """Share of the time, by pressure file."""
-    groups: Mapping[bytes, Stalls] = MappingProxyType({})
+    groups: Mapping[bytes, Stalls] = {}
     """The same of single cgroups."""
 
 
@@ -175,23 +171,22 @@ class PressureSeen(NamedTuple):
 
     def mean(self, name: str) -> float | None:
         """Of a field of the points, over the time they cover; None where no point tells."""
-        told = [(point.seconds, getattr(point, name)) for point in self.points if getattr(point, name) is not None]
-        whole = sum(seconds for seconds, _ in told)
-        return sum(seconds * value for seconds, value in told) / whole if whole > 0 else None
+        told = [(point.seconds, getattr(point, name)) for point in self.points]
+        return _mean([(seconds, value) for seconds, value in told if value is not None])
 
     def stall(self, name: str) -> float | None:
         """Share of the window, such as of `memory.some`."""
-        return _share([(point.seconds, point.stalls) for point in self.points], name)
+        return _mean([(point.seconds, point.stalls[name]) for point in self.points if name in point.stalls])
 
     def group_stall(self, path: bytes, name: str) -> float | None:
         """The same of one cgroup."""
-        return _share([(point.seconds, point.groups.get(path, {})) for point in self.points], name)
+        told = [(point.seconds, point.groups.get(path, {})) for point in self.points]
+        return _mean([(seconds, stalls[name]) for seconds, stalls in told if name in stalls])
 
 
-def _share(told: list[tuple[float, Stalls]], name: str) -> float | None:
-    known = [(seconds, stalls[name]) for seconds, stalls in told if name in stalls]
-    whole = sum(seconds for seconds, _ in known)
-    return sum(seconds * share for seconds, share in known) / whole if whole > 0 else None
+def _mean(told: list[tuple[float, float]]) -> float | None:
+    whole = sum(seconds for seconds, _ in told)
+    return sum(seconds * value for seconds, value in told) / whole if whole > 0 else None
 
 
 class Vitals(NamedTuple):

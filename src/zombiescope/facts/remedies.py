@@ -2,8 +2,6 @@
 """What can be done, each thing by one name and in the words that people read: what frees a zombie, what a finding asks for, what
 a recipe plans."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Self
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What of us works on a machine: each part with how it works there, or why not."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import NamedTuple
 

@@ -2,8 +2,6 @@
 """What softirqs waited: how long ksoftirqd stood in line (schedstat), polls cut short and packets dropped (softnet), where BPF is
 allowed, from raise to run by core, and looks at the network's softirqs for ever."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -191,7 +189,7 @@ class DeviceCounters(NamedTuple):
     counters: Mapping[str, int]
     """Those of RESET_COUNTERS that the driver has, since it was loaded."""
 
-    def grown(self, before: DeviceCounters | None) -> dict[str, int]:
+    def grown(self, before: "DeviceCounters | None") -> dict[str, int]:
         """What is more than before; a counter that ran backwards began anew."""
         if before is None:
             return {}

@@ -2,8 +2,6 @@
 """Services of a host or an image: unit files with their drop-ins, links and enablement, time spans as they write them, live state
 where there is one, and what else is declared to start by itself: containers, pods, jobs of cron, programs of a supervisor."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -203,11 +201,8 @@ class UnitFile:
 
     def last(self, section: str, *keys: str) -> Setting | None:
         """The setting that counts: the last of any of these names."""
-        found = None
-        for setting in self.settings:
-            if setting.section == section and setting.key in keys:
-                found = setting
-        return found if found and found.value else None
+        found = [each for each in self.settings if each.section == section and each.key in keys]
+        return found[-1] if found and found[-1].value else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,9 +235,7 @@ class UnitFiles:
             unit = self.units.get(name)
             if unit is None:
                 stem, at, rest = name.partition("@")
-                if not at:
-                    return None
-                return self.units.get(f"{stem}@.{rest.rpartition('.')[2]}")
+                return self.units.get(f"{stem}@.{rest.rpartition('.')[2]}") if at else None
             if not unit.alias_of:
                 return unit
             name = unit.alias_of
@@ -349,14 +342,10 @@ def parse_time_span(text: str) -> float | None:
     text = text.strip()
     if text == "infinity":
         return math.inf
-    total, position = 0.0, 0
-    while position < len(text):
-        part = _PART.match(text, position)
-        if part is None or part[2] not in _UNITS:
-            return None
-        total += float(part[1]) * _UNITS[part[2]]
-        position = part.end()
-    return total if text else None
+    parts: list[tuple[str, str]] = _PART.findall(text)
+    if not parts or _PART.sub("", text) or any(unit not in _UNITS for _, unit in parts):
+        return None
+    return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
 def shown_span(seconds: float) -> str:

@@ -7,8 +7,6 @@ The per-zombie records are named tuples, not frozen dataclasses: a host has up t
 Paths are bytes relative to the memory hierarchy; `facts.names.shown` makes them printable.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -101,7 +99,7 @@ class HeldBy(NamedTuple):
         return who if self.socket is None else f"{who}, {self.family} socket {self.socket}"
 
     @classmethod
-    def of_older(cls, text: object) -> HeldBy:
+    def of_older(cls, text: object) -> "HeldBy":
         """As recordings of 0.1.0 kept it: what `said` gives, without the name."""
         found = _OLDER.fullmatch(text) if isinstance(text, str) else None
         if found is None:
@@ -130,6 +128,11 @@ class Pin(NamedTuple):
     """Pages not yet written back."""
     holder: HeldBy | None = None
     """Where a process was found that holds it; one per pin, for all must let go."""
+
+    @property
+    def name(self) -> bytes | None:
+        """As processes see it, else inside its file system."""
+        return self.path if self.path is not None else self.path_in_fs
 
 
 class Zombie(NamedTuple):

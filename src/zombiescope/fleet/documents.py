@@ -15,6 +15,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import filterfalse
 from typing import Any, NamedTuple, TypeGuard
 
 from zombiescope.errors import ObservationError, UsageError
@@ -23,10 +24,8 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import quiet, shown_text
 from zombiescope.host.safe_open import open_regular
 
-MOST_BYTES = 1 << 30
-MOST_NUMBER = 1e15
-_GZIP = b"\x1f\x8b"
-_SCHEMA = "zombiescope."
+MOST_BYTES, MOST_NUMBER = 1 << 30, 1e15
+_GZIP, _SCHEMA = b"\x1f\x8b", "zombiescope."
 _TAKEN = ("scan", "doctor", "audit")
 _VERSION = "1"
 """Of all three. Another one may mean other things by the same names."""
@@ -72,9 +71,7 @@ def _texts(source: str) -> Iterator[tuple[str, bytes]]:
             f"cannot read {source}", (error.strerror or str(error)).lower(), "--from DIR, or -"
         ) from error
     left = MOST_BYTES
-    for name in names:
-        if os.path.isdir(name):
-            continue
+    for name in filterfalse(os.path.isdir, names):
         text = _read(name, left)
         left -= len(text)
         yield name, text
@@ -121,8 +118,7 @@ def _unwrapped(each: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def read_labels(path: str) -> dict[str, dict[str, str]]:
     """A table (CSV) of nodes: the first column is the node, the others are properties; its first line names them."""
-    text = _read(path, MOST_BYTES).decode("utf-8", "surrogateescape")
-    rows = list(csv.reader(text.splitlines()))
+    rows = list(csv.reader(_read(path, MOST_BYTES).decode("utf-8", "surrogateescape").splitlines()))
     if len(rows) < 2 or len(rows[0]) < 2:
         raise UsageError(f"cannot use {path}", "it has no node and no property", "node,zone,image in the first line")
     names = rows[0][1:]
@@ -162,17 +158,16 @@ def fleet_of(
     ]
     nodes += [each._replace(labels={**each.labels, **labels.get(each.name, {})}) for each in recorded]
     if unmet := sorted(set(labels) - set(named) - {each.name for each in recorded}):
-        few = ", ".join(shown_text(name) for name in unmet[:_MOST_NAMED])
+        few = ", ".join(map(shown_text, unmet[:_MOST_NAMED]))
         gaps.append(Gap("nodes", f"{len(unmet):,} nodes of the table sent nothing, such as {few}", "ask them too"))
     return Fleet(now, "standard input" if source == "-" else source, tuple(nodes), {}, tuple(gaps))
 
 
 def _refusal(strange: list[Refused]) -> Gap:
-    few = "; ".join(f"{each.where}: {each.why}" for each in strange[:_MOST_NAMED])
-    text = shown_text(few)
+    few = shown_text("; ".join(f"{each.where}: {each.why}" for each in strange[:_MOST_NAMED]))
     return Gap(
         "nodes",
-        f"{len(strange):,} of what was sent is not a scan, doctor or audit document of version {_VERSION} ({text})",
+        f"{len(strange):,} of what was sent is not a scan, doctor or audit document of version {_VERSION} ({few})",
         "send --json",
     )
 
@@ -185,14 +180,10 @@ def _node(name: str, sent: list[dict[str, Any]], labels: Mapping[str, str]) -> F
     for each in sent:
         kind = str(each["schema"]).removeprefix(_SCHEMA).partition("/")[0]
         properties.update(_properties(each))
-        if kind == "scan":
-            node = _scanned(node, each)
-        findings = {**node.findings, **_findings(each)} if kind != "scan" else node.findings
-        node = node._replace(findings=findings)
+        is_scan = kind == "scan"
+        node = _scanned(node, each) if is_scan else node._replace(findings={**node.findings, **_findings(each)})
         is_sick = each.get("severity") in _SICK or any(value in _SICK for value in _findings(each).values())
-        sick_since = (
-            (sick_since or _time(each.get("taken_at"))) if is_sick else (None if kind == "scan" else sick_since)
-        )
+        sick_since = (sick_since or _time(each.get("taken_at"))) if is_sick else (None if is_scan else sick_since)
     since = sick_since if len(sent) > 1 and sick_since != _time(sent[0].get("taken_at")) else None
     return node._replace(labels={**properties, **labels}, sick_since=since)
 
@@ -200,8 +191,10 @@ def _node(name: str, sent: list[dict[str, Any]], labels: Mapping[str, str]) -> F
 def _scanned(node: FleetNode, scan: Mapping[str, Any]) -> FleetNode:
     memcg, growth = _dict(scan.get("memcg")), _dict(scan.get("growth"))
     zombies = _whole(memcg.get("zombies"))
-    untold = [gap for gap in _rows(scan.get("gaps")) if gap.get("fact") in ("memcg", "memcg.zombies")]
-    why = str(untold[0].get("reason")) if untold else "its scan does not tell"
+    untold = (
+        str(gap.get("reason")) for gap in _rows(scan.get("gaps")) if gap.get("fact") in ("memcg", "memcg.zombies")
+    )
+    why = next(untold, "its scan does not tell")
     return node._replace(
         zombies=zombies,
         live=_whole(memcg.get("live")),
@@ -213,8 +206,8 @@ def _scanned(node: FleetNode, scan: Mapping[str, Any]) -> FleetNode:
 
 
 def _findings(each: Mapping[str, Any]) -> dict[str, str]:
-    present = [row for row in _rows(each.get("findings")) if row.get("verdict") == "present"]
-    return {str(row.get("id")): str(row.get("severity")) for row in present}
+    rows = _rows(each.get("findings"))
+    return {str(row.get("id")): str(row.get("severity")) for row in rows if row.get("verdict") == "present"}
 
 
 def _properties(each: Mapping[str, Any]) -> dict[str, str]:
@@ -257,8 +250,9 @@ def read_table(path: str, now: float) -> Fleet:
     try:
         import duckdb  # noqa: PLC0415 (an extra)
     except ImportError as error:
-        hint = "pip install 'zombiescope[fleet]'"
-        raise UsageError(f"cannot read {path}", "duckdb is not installed", hint) from error
+        raise UsageError(
+            f"cannot read {path}", "duckdb is not installed", "pip install 'zombiescope[fleet]'"
+        ) from error
     try:
         connection: Any = duckdb.connect(config={"memory_limit": _MOST_MEMORY, "threads": 2})
         found = connection.execute("select * from read_parquet(?)", [path])
@@ -269,8 +263,9 @@ def read_table(path: str, now: float) -> Fleet:
             )
         nodes = tuple(_node_of_row(dict(zip(names, row, strict=True))) for row in found.fetchall())
     except (duckdb.Error, UnicodeError) as error:
-        why = quiet(str(error).splitlines()[0][:200])
-        raise ObservationError(f"cannot read {path}", why, "is it a Parquet file?") from error
+        raise ObservationError(
+            f"cannot read {path}", quiet(str(error).splitlines()[0][:200]), "is it a Parquet file?"
+        ) from error
     return Fleet(now, path, tuple(sorted(nodes, key=lambda node: node.name)))
 
 
@@ -278,8 +273,7 @@ def _node_of_row(row: dict[str, Any]) -> FleetNode:
     numbers = {name: round(row[name]) for name in _WHOLE if _is_number(row.get(name))}
     numbers |= {name: float(row[name]) for name in _REAL if _is_number(row.get(name))}
     labels = {name: value for name, value in row.items() if name != "node" and isinstance(value, str) and value}
-    gaps = () if "zombies" in numbers else _UNTOLD
-    return FleetNode(str(row["node"]), labels, gaps=gaps, **numbers)
+    return FleetNode(str(row["node"]), labels, gaps=() if "zombies" in numbers else _UNTOLD, **numbers)
 
 
 def _is_number(value: object) -> TypeGuard[float]:

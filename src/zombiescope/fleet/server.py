@@ -45,21 +45,16 @@ class MetricsServer:
 
     def ask(self, query: str, at: float) -> list[Point]:
         """An instant query. A value that is no number (NaN, infinite) is left out: the server has nothing to say there."""
-        found = []
-        for entry in self._result("query", {"query": query, "time": f"{at:.3f}"}, "vector"):
-            value = _number(entry.get("value"))
-            if value is not None and math.isfinite(value):
-                found.append(Point(_labels(entry), value))
-        return found
+        entries = self._result("query", {"query": query, "time": f"{at:.3f}"}, "vector")
+        told = ((entry, _number(entry.get("value"))) for entry in entries)
+        return [Point(_labels(entry), value) for entry, value in told if value is not None and math.isfinite(value)]
 
     def ask_range(self, query: str, begin: float, end: float, step: float) -> list[Line]:
         asked = {"query": query, "start": f"{begin:.3f}", "end": f"{end:.3f}", "step": f"{step:.0f}"}
         found = []
         for entry in self._result("query_range", asked, "matrix"):
-            pairs = entry.get("values")
-            points = (
-                [(float(pair[0]), value) for pair in pairs if (value := _number(pair)) is not None] if pairs else []
-            )
+            pairs = entry.get("values") or ()
+            points = [(float(pair[0]), value) for pair in pairs if (value := _number(pair)) is not None]
             found.append(Line(_labels(entry), [each for each in points if math.isfinite(each[1])]))
         return found
 
@@ -76,20 +71,6 @@ class MetricsServer:
         return list(data["result"])
 
     def _answer(self, verb: str, asked: Mapping[str, str]) -> dict[str, Any]:
-        status, body = self._exchange(verb, asked)
-        try:
-            answer = json.loads(body)
-        except ValueError as error:
-            is_page = body.lstrip()[:1] == b"<"
-            what = "a web page" if is_page else "something that is not JSON"
-            raise self._error(f"it answers with {what} (status {status})", status) from error
-        if not isinstance(answer, dict):
-            raise self._error("it answers with JSON of another API", status)
-        if status != http.client.OK and answer.get("status") != "error":
-            raise self._error(f"it answers with status {status}", status)
-        return answer
-
-    def _exchange(self, verb: str, asked: Mapping[str, str]) -> tuple[int, bytes]:
         headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
         try:
             reply = self._server.post(f"/api/v1/{verb}", urlencode(asked), headers, MOST_BYTES)
@@ -97,7 +78,16 @@ class MetricsServer:
             raise self._error(str(error)) from error
         if reply.leads_to:
             raise self._error(f"it sends us on to {reply.leads_to}, and a redirect is not followed", reply.status)
-        return reply.status, reply.body
+        try:
+            answer = json.loads(reply.body)
+        except ValueError as error:
+            what = "a web page" if reply.body.lstrip()[:1] == b"<" else "something that is not JSON"
+            raise self._error(f"it answers with {what} (status {reply.status})", reply.status) from error
+        if not isinstance(answer, dict):
+            raise self._error("it answers with JSON of another API", reply.status)
+        if reply.status != http.client.OK and answer.get("status") != "error":
+            raise self._error(f"it answers with status {reply.status}", reply.status)
+        return answer
 
     def _error(self, why: str, status: int | None = None) -> ObservationError:
         hints = {
@@ -105,8 +95,7 @@ class MetricsServer:
             403: "the token may not ask this server: --token-file FILE",
             404: "is the path right? Mimir answers below /prometheus, VictoriaMetrics' cluster below /select/0/prometheus",
         }
-        hint = hints.get(status or 0, _HINT.replace("URL", self.name))
-        return ObservationError(f"cannot ask {self.name}", why, hint)
+        return ObservationError(f"cannot ask {self.name}", why, hints.get(status or 0, _HINT.replace("URL", self.name)))
 
 
 def _labels(entry: object) -> dict[str, str]:
@@ -193,8 +182,7 @@ RULES = (
 """What our recording rules write, as a sign that they run."""
 
 Progress = Callable[[str], None]
-_MOST_ASKED = 60
-_STEPS = 200
+_MOST_ASKED, _STEPS = 60, 200
 
 
 class _Gathering:
@@ -211,8 +199,8 @@ class _Gathering:
 
     def ask(self, query: str, what: str = "") -> list[tuple[str, Point]]:
         self._progress(f"asking for {what or query.partition('{')[0]}")
-        points = self._server.ask(query, self._at)
-        return [(name, point) for point in points if (name := self._node(point.labels)) is not None]
+        told = ((self._node(point.labels), point) for point in self._server.ask(query, self._at))
+        return [(name, point) for name, point in told if name is not None]
 
     def number(self, name: str, query: str, *, is_first: bool = False) -> None:
         """`is_first`: its labels tell of the node, and find it again."""
@@ -222,8 +210,8 @@ class _Gathering:
                 self.doubled.add(node)
             known[name] = max(point.value, known.get(name, point.value))
             if is_first:
-                own = {key: value for key, value in point.labels.items() if key not in _OF_THE_SCRAPE}
-                self.describe(node, {key: value for key, value in own.items() if key != _OF_THE_ROW})
+                foreign = (each for each in point.labels.items() if each[0] not in {*_OF_THE_SCRAPE, _OF_THE_ROW})
+                self.describe(node, dict(foreign))
                 key = self._node_label or "instance"
                 self.matchers.setdefault(node, (key, point.labels.get(key, "")))
                 if name == "zombies" and "instance" in point.labels:
@@ -238,10 +226,7 @@ class _Gathering:
     def _node(self, labels: Mapping[str, str]) -> str | None:
         if self._node_label:
             return labels.get(self._node_label)
-        instance = labels.get("instance")
-        if instance is not None:
-            return _PORT.sub("", instance)
-        return labels.get("node")
+        return _PORT.sub("", labels["instance"]) if "instance" in labels else labels.get("node")
 
 
 def pull(
@@ -275,8 +260,13 @@ def pull(
     gaps = list(server.gaps)
     if found.doubled:
         first = shown_text(min(found.doubled))
-        why = f"{len(found.doubled):,} nodes are scraped twice with unlike values, such as {first}: the larger is taken"
-        gaps.append(Gap("nodes[]", why, "drop one of the two scrapes"))
+        gaps.append(
+            Gap(
+                "nodes[]",
+                f"{len(found.doubled):,} nodes are scraped twice with unlike values, such as {first}: the larger is taken",
+                "drop one of the two scrapes",
+            )
+        )
     if silent:
         why = f"{len(silent):,} nodes told of themselves before and are silent now, such as {shown_text(min(silent))}"
         gaps.append(Gap("nodes[].zombies", why, "up == 0 on the server names the scrapes that fail"))
@@ -306,8 +296,7 @@ def _silent(found: _Gathering, by: str) -> set[str]:
 def _describe(found: _Gathering, information: Iterable[str]) -> None:
     for series, taken in INFORMATION.items():
         for node, point in found.ask(series):
-            own = {taken[key]: value for key, value in point.labels.items() if key in taken}
-            found.describe(node, own)
+            found.describe(node, {taken[key]: value for key, value in point.labels.items() if key in taken})
     for series in ("kube_node_labels", *information):
         for node, point in found.ask(series):
             own = {
@@ -320,19 +309,28 @@ def _describe(found: _Gathering, information: Iterable[str]) -> None:
 
 def _node(name: str, found: _Gathering, at: float) -> FleetNode:
     numbers = found.numbers.get(name, {})
-    labels = found.labels.get(name, {})
     has_ours = "zombies" in numbers
     gaps = []
     if not has_ours and "exported" not in numbers:
-        why = "its agent answered within the last day, and does not now"
-        gaps.append(Gap("zombies", why, "systemctl status zombiescope on it"))
+        gaps.append(
+            Gap(
+                "zombies",
+                "its agent answered within the last day, and does not now",
+                "systemctl status zombiescope on it",
+            )
+        )
     elif not has_ours:
-        why = "no agent of ours is scraped there: cgroups are counted by node_exporter, dead and live together"
-        gaps.append(Gap("zombies", why, "run zombiescope agent on it"))
+        gaps.append(
+            Gap(
+                "zombies",
+                "no agent of ours is scraped there: cgroups are counted by node_exporter, dead and live together",
+                "run zombiescope agent on it",
+            )
+        )
     remaining = numbers.get("reached")
     return FleetNode(
         name,
-        labels,
+        found.labels.get(name, {}),
         _whole(numbers, "zombies"),
         _whole(numbers, "live"),
         _whole(numbers, "counted" if has_ours else "exported"),
@@ -364,9 +362,8 @@ def look_at_series(
             ages[node] = min(point.value, ages.get(node, point.value))
         seen.append(each._replace(nodes=len(ages), oldest_seconds=max(ages.values(), default=None)))
     for each in RULES:
-        points = server.ask(f"time() - timestamp({each.name})", at)
-        oldest = max((point.value for point in points), default=None)
-        seen.append(each._replace(nodes=len(points), oldest_seconds=oldest))
+        old = [point.value for point in server.ask(f"time() - timestamp({each.name})", at)]
+        seen.append(each._replace(nodes=len(old), oldest_seconds=max(old, default=None)))
     return seen
 
 
@@ -386,5 +383,4 @@ def history_of(
 
 def quoted(value: str) -> str:
     """A string of PromQL: what a label holds is a stranger's."""
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'

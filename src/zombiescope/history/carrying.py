@@ -23,7 +23,7 @@ from zombiescope.history.log import read_log
 from zombiescope.history.store import DATABASE, LOG
 
 SCHEMA = "zombiescope.carried-history/1"
-_IN_MEMORY = ":memory:"
+
 _MOST_SERIES, _MOST_STRETCHES, _MOST_HAPPENINGS = 20_000, 20_000, 200_000
 _MOST_CARRIED_HAPPENINGS = 20_000
 _LARGEST = 1 << 62
@@ -75,22 +75,21 @@ def _read(folder: bytes) -> _Read:
         for name in names.values():
             numbers.setdefault(name, len(numbers) + 1 + max(series, default=0))
         series = {number: name for name, number in numbers.items()}
-        moved = [_renumbered(each, {old: numbers[name] for old, name in names.items()}) for each in more]
-        stretches = [*moved, *stretches]
+        moved = {old: numbers[name] for old, name in names.items()}
+        stretches = [*(_renumbered(each, moved) for each in more), *stretches]
     return _Read(series, stretches, [happenings[number] for number in sorted(happenings)], damaged)
 
 
 def _packed(samples: list[Sample]) -> tuple[list[Packed], dict[int, str]]:
     """This hour, which is not folded yet, as it will be."""
-    with closing(Chunks(_IN_MEMORY)) as chunks:
+    with closing(Chunks(":memory:")) as chunks:
         chunks.fold(samples, (), samples[-1].number)
         return list(chunks.packed()), chunks.series()
 
 
 def _renumbered(stretch: Packed, numbers: dict[int, int]) -> Packed:
     """Without its slots, which name the series by number: whoever reads it sums it up again."""
-    columns = {numbers[old]: data for old, data in stretch.columns.items()}
-    return stretch._replace(columns=columns, summary=None)
+    return stretch._replace(columns={numbers[old]: data for old, data in stretch.columns.items()}, summary=None)
 
 
 def carry(folder: bytes, change: Callable[[str], str], most_bytes: int) -> CarriedHistory | None:
@@ -103,32 +102,28 @@ def carry(folder: bytes, change: Callable[[str], str], most_bytes: int) -> Carri
         return None
     kept: list[bytes] = []
     size = 0
-    oldest = found.stretches[0]
-    for stretch in found.stretches:
-        line = _stretch_line(stretch)
-        if size + len(line) > most_bytes:
+    for line in map(_stretch_line, found.stretches):
+        size += len(line)
+        if size > most_bytes:
             break
         kept.append(line)
-        size += len(line)
-        oldest = stretch
+    carried = found.stretches[: len(kept)]
     if not kept:
         return CarriedHistory((), 0, len(found.stretches), 0.0, 0.0, found.damaged)
     is_whole = len(kept) == len(found.stretches)
-    told = [each for each in found.happenings if is_whole or each.at >= oldest.begin][-_MOST_CARRIED_HAPPENINGS:]
-    names = _changed_names(found.series, change)
+    told = [each for each in found.happenings if is_whole or each.at >= carried[-1].begin][-_MOST_CARRIED_HAPPENINGS:]
     lines = (
-        _line({"schema": SCHEMA, "series": {str(number): name for number, name in names.items()}}),
+        _line({"schema": SCHEMA, "series": _changed_names(found.series, change)}),
         *kept[::-1],
         *(_line({"happening": [*each[:3], change(each.what), change(each.detail)]}) for each in told),
     )
-    begin = min(each.begin for each in found.stretches[: len(kept)])
-    end = max(each.until for each in found.stretches[: len(kept)])
+    begin, end = min(each.begin for each in carried), max(each.until for each in carried)
     return CarriedHistory(lines, len(kept), len(found.stretches), begin, end, found.damaged)
 
 
-def _changed_names(series: dict[int, str], change: Callable[[str], str]) -> dict[int, str]:
+def _changed_names(series: dict[int, str], change: Callable[[str], str]) -> dict[str, str]:
     """Ours stay; what others chose is changed. Two that become one stay two."""
-    found: dict[int, str] = {}
+    found: dict[str, str] = {}
     taken: set[str] = set()
     for number, name in series.items():
         ours = our_part(name)
@@ -137,7 +132,7 @@ def _changed_names(series: dict[int, str], change: Callable[[str], str]) -> dict
         while fresh in taken:
             fresh += "~"
         taken.add(fresh)
-        found[number] = fresh
+        found[str(number)] = fresh
     return found
 
 
@@ -171,16 +166,16 @@ def lay_down(lines: Iterable[bytes], folder: str) -> int:
     except sqlite3.OperationalError:
         raise
     except (*_WRONG, sqlite3.Error) as error:
-        why = f"its history is not as it was written ({type(error).__name__}: {error})"[:160]
-        raise ObservationError("cannot read the history of this recording", why, "ask for a new recording") from error
+        raise ObservationError(
+            "cannot read the history of this recording",
+            f"its history is not as it was written ({type(error).__name__}: {error})"[:160],
+            "ask for a new recording",
+        ) from error
 
 
 def _entries(lines: Iterator[bytes]) -> Iterator[Packed | Happening]:
     stretches = happenings = 0
-    for line in lines:
-        if not line:
-            continue
-        entry = json.loads(line)
+    for entry in map(json.loads, filter(None, lines)):
         if "stretch" in entry:
             stretches += 1
             yield _stretch(entry["stretch"], entry["packed"])

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from zombiescope.errors import unknown_format
 from zombiescope.facts.history import Happening, Sample
 from zombiescope.history.database import open_to_read, open_to_write, quoted
-from zombiescope.history.summaries import Slots, pack_summary, unpack_summary
+from zombiescope.history.summaries import Slots, inflated, pack_summary, shuffled, unpack_summary, unshuffled
 
 _WHOLE, _REAL = b"i", b"f"
 _LARGEST_WHOLE = 1 << 53
@@ -30,40 +30,21 @@ _MOST_BYTES = 8 * 100_000
 def pack(values: Sequence[float | None]) -> bytes:
     if all(value is not None and abs(value) < _LARGEST_WHOLE and float(value).is_integer() for value in values):
         whole = [int(value) for value in values if value is not None]
-        kind, numbers = (
-            _WHOLE,
-            array("q", [*whole[:1], *(later - earlier for earlier, later in pairwise(whole))]).tobytes(),
-        )
-    else:
-        kind, numbers = _REAL, array("d", [math.nan if value is None else value for value in values]).tobytes()
-    return kind + zlib.compress(b"".join(numbers[i::8] for i in range(8)), 6)
+        steps = array("q", [*whole[:1], *(later - earlier for earlier, later in pairwise(whole))])
+        return _WHOLE + zlib.compress(shuffled(steps.tobytes()), 6)
+    real = array("d", [math.nan if value is None else value for value in values])
+    return _REAL + zlib.compress(shuffled(real.tobytes()), 6)
 
 
 def unpack(packed: bytes) -> list[float | None]:
     """Raises ValueError for what `pack` did not make."""
-    unpacker = zlib.decompressobj()
-    try:
-        shuffled = unpacker.decompress(packed[1:], _MOST_BYTES)
-    except (zlib.error, TypeError) as error:
-        raise ValueError(str(error)) from error
-    if not unpacker.eof:
-        raise ValueError("cut short, or more than an hour can hold")
-    count, rest = divmod(len(shuffled), 8)
-    if rest:
-        raise ValueError("not a whole number of values")
-    numbers = bytearray(len(shuffled))
-    for i in range(8):
-        numbers[i::8] = shuffled[i * count : (i + 1) * count]
+    numbers = unshuffled(inflated(packed[1:], _MOST_BYTES))
     if packed[:1] == _WHOLE:
-        whole = array("q")
-        whole.frombytes(bytes(numbers))
-        return list(accumulate(whole))
+        return list(accumulate(array("q", numbers)))
     if packed[:1] != _REAL:
         raise ValueError("of a kind we do not know")
-    real = array("d")
-    real.frombytes(bytes(numbers))
-    total = sum(real)
-    if total == total:  # noqa: PLR0124 (every one of them is a number)
+    real = array("d", numbers)
+    if not math.isnan(sum(real)):  # every one of them is a number
         return list(real)
     return [None if math.isnan(value) else value for value in real]
 
@@ -81,6 +62,7 @@ CREATE TABLE happening (number INTEGER PRIMARY KEY, at REAL NOT NULL, boot TEXT 
 """
 _SUMMARY = "CREATE TABLE IF NOT EXISTS summary (first INTEGER PRIMARY KEY, data BLOB NOT NULL)"
 """Beside the tables of version 1, which are whole without it: a reader that does not know it misses nothing."""
+_FOLDED = "INSERT OR REPLACE INTO meta VALUES ('folded', ?)"
 _TABLES = {"meta", "series", "stretch", "chunk", "happening"}
 
 
@@ -127,8 +109,7 @@ class Chunks:
             raise
 
     def _prepare(self) -> None:
-        found = self._tables()
-        if not found:
+        if not (found := self._tables()):
             with self._transaction():
                 for statement in filter(str.strip, _SCHEMA.split(";")):
                     self._database.execute(statement)
@@ -160,13 +141,12 @@ class Chunks:
             for stretch in stretches(samples):
                 self._keep(stretch)
             self._database.executemany("INSERT OR REPLACE INTO happening VALUES (?, ?, ?, ?, ?)", happenings)
-            self._database.execute("INSERT OR REPLACE INTO meta VALUES ('folded', ?)", (folded,))
+            self._database.execute(_FOLDED, (folded,))
 
     def _keep(self, stretch: Sequence[Sample]) -> None:
         first, last = stretch[0], stretch[-1]
-        numbers = pack([sample.number for sample in stretch])
-        times = pack([round(sample.at * 1000) for sample in stretch])
-        row = (first.number, first.boot, first.at, last.at, len(stretch), numbers, times)
+        moments = (pack([each.number for each in stretch]), pack([round(each.at * 1000) for each in stretch]))
+        row = (first.number, first.boot, first.at, last.at, len(stretch), *moments)
         self._database.execute("INSERT OR REPLACE INTO stretch VALUES (?, ?, ?, ?, ?, ?, ?)", row)
         names = {name: None for sample in stretch for name in sample.values}
         self._database.executemany("INSERT OR IGNORE INTO series (name) VALUES (?)", ((name,) for name in names))
@@ -176,13 +156,16 @@ class Chunks:
             "INSERT OR REPLACE INTO chunk VALUES (?, ?, ?)",
             ((first.number, series, pack(column)) for series, column in columns.items()),
         )
-        summary = pack_summary([sample.at for sample in stretch], columns)
-        self._database.execute("INSERT OR REPLACE INTO summary VALUES (?, ?)", (first.number, summary))
+        summary = (first.number, pack_summary([sample.at for sample in stretch], columns))
+        self._database.execute("INSERT OR REPLACE INTO summary VALUES (?, ?)", summary)
 
     def samples(self, since: float, until: float, wanted: frozenset[str] | None = None) -> Iterator[Sample]:
         """In order of record. `wanted` limits the series that are unpacked. A damaged stretch is left out and counted."""
-        for stretch in self.stretches(since, until, wanted):
-            yield from _samples(stretch.moments, stretch.boot, stretch.columns, since, until)
+        for boot, moments, columns in self.stretches(since, until, wanted):
+            for index, (number, milliseconds) in enumerate(moments):
+                if number is not None and milliseconds is not None and since <= milliseconds / 1000 <= until:
+                    values = {name: value for name, column in columns.items() if (value := column[index]) is not None}
+                    yield Sample(int(number), milliseconds / 1000, boot, values)
 
     def stretches(self, since: float, until: float, wanted: frozenset[str] | None = None) -> Iterator[Stretch]:
         """As they lie there, whole: also what is before and after."""
@@ -226,11 +209,11 @@ class Chunks:
         for first in firsts:
             about = "SELECT boot, begin, until, samples, numbers, times FROM stretch WHERE first = ?"
             boot, begin, until, samples, numbers, times = self._database.execute(about, (first,)).fetchone()
-            found = has_summaries and self._database.execute("SELECT data FROM summary WHERE first = ?", (first,))
-            summary = found.fetchone() if found else None
             columns = dict(self._database.execute("SELECT series, data FROM chunk WHERE first = ?", (first,)))
-            packed = summary[0] if summary else None
-            yield Packed(int(first), str(boot), begin, until, samples, numbers, times, packed, columns)
+            query = "SELECT data FROM summary WHERE first = ?"
+            summary = self._database.execute(query, (first,)).fetchone() if has_summaries else None
+            packed = (numbers, times, summary[0] if summary else None)
+            yield Packed(int(first), str(boot), begin, until, samples, *packed, columns)
 
     def take_packed(self, series: Mapping[int, str], found: Iterable[Packed | Happening]) -> int:
         """What `packed` and `happenings` said elsewhere, into an empty database; all or nothing. How many stretches."""
@@ -249,14 +232,15 @@ class Chunks:
                 rows = ((each.first, number, data) for number, data in columns.items())
                 self._database.executemany("INSERT OR REPLACE INTO chunk VALUES (?, ?, ?)", rows)
                 taken, highest = taken + 1, max(highest, each.first + each.samples)
-            self._database.execute("INSERT OR REPLACE INTO meta VALUES ('folded', ?)", (highest,))
+            self._database.execute(_FOLDED, (highest,))
         return taken
 
     def bounds(self, since: float, until: float) -> list[tuple[float, float, str]]:
         """Begin, end and boot of each stretch."""
         query = "SELECT begin, until, boot FROM stretch WHERE until >= ? AND begin <= ? ORDER BY first"
-        found = self._database.execute(query, (since, until))
-        return [(float(begin), float(end), str(boot)) for begin, end, boot in found]
+        return [
+            (float(begin), float(end), str(boot)) for begin, end, boot in self._database.execute(query, (since, until))
+        ]
 
     def series(self) -> dict[int, str]:
         return {int(number): str(name) for number, name in self._database.execute("SELECT id, name FROM series")}
@@ -289,19 +273,13 @@ class Chunks:
     def take_over(self, damaged: str) -> int:
         """Every stretch that can still be read of a damaged database, a row at a time. How many."""
         taken = 0
-        try:
+        with suppress(sqlite3.Error):
             self._database.execute("ATTACH ? AS damaged", (f"file:{quoted(damaged)}?mode=ro&immutable=1",))
-        except sqlite3.Error:
-            return 0
-        try:
             self._database.execute("INSERT OR IGNORE INTO series SELECT * FROM damaged.series")
-            firsts = [row[0] for row in self._database.execute("SELECT first FROM damaged.stretch ORDER BY first")]
-            for first in firsts:
+            for (first,) in self._database.execute("SELECT first FROM damaged.stretch ORDER BY first").fetchall():
                 taken += self._take_over(first)
             self._database.execute("INSERT OR IGNORE INTO happening SELECT * FROM damaged.happening")
             self._database.execute("INSERT OR REPLACE INTO meta SELECT * FROM damaged.meta WHERE name = 'folded'")
-        except sqlite3.Error:
-            pass
         with suppress(sqlite3.Error):
             self._database.execute("DETACH damaged")
         return taken
@@ -312,8 +290,7 @@ class Chunks:
                 for table in ("stretch", "chunk"):
                     query = f"INSERT OR IGNORE INTO {table} SELECT * FROM damaged.{table} WHERE first = ?"  # noqa: S608 (our own names)
                     self._database.execute(query, (first,))
-                highest = max(first, self.folded)
-                self._database.execute("INSERT OR REPLACE INTO meta VALUES ('folded', ?)", (highest,))
+                self._database.execute(_FOLDED, (max(first, self.folded),))
         except sqlite3.Error:
             return False
         return True
@@ -362,26 +339,10 @@ def stretches(samples: Sequence[Sample]) -> Iterator[list[Sample]]:
     """Cut where the hour or the boot changes, or where the clock goes back."""
     current: list[Sample] = []
     for sample in samples:
-        if current:
-            last = current[-1]
-            is_new = sample.boot != last.boot or sample.at < last.at or int(sample.at // 3600) != int(last.at // 3600)
-            if is_new:
-                yield current
-                current = []
+        last = current[-1] if current else sample
+        if sample.boot != last.boot or sample.at < last.at or int(sample.at // 3600) != int(last.at // 3600):
+            yield current
+            current = []
         current.append(sample)
     if current:
         yield current
-
-
-def _samples(
-    moments: list[tuple[float | None, float | None]],
-    boot: str,
-    columns: dict[str, list[float | None]],
-    since: float,
-    until: float,
-) -> Iterator[Sample]:
-    for index, (number, milliseconds) in enumerate(moments):
-        if number is None or milliseconds is None or not since <= milliseconds / 1000 <= until:
-            continue
-        values = {name: value for name, column in columns.items() if (value := column[index]) is not None}
-        yield Sample(int(number), milliseconds / 1000, boot, values)

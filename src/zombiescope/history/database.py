@@ -15,15 +15,13 @@ from contextlib import suppress
 
 _JOURNAL, _WRITE_AHEAD = "-journal", "-wal"
 JOURNALS = (_JOURNAL, _WRITE_AHEAD)
-_SECONDS_TO_WAIT = 5.0
-_WRITER_SECONDS_TO_WAIT = 1.0
+_SECONDS_TO_WAIT, _WRITER_SECONDS_TO_WAIT = 5.0, 1.0
 """The writer has a log to go on with: it tries again later."""
 
 
 def open_to_write(path: str) -> sqlite3.Connection:
-    database = _connected(path, "rwc", _WRITER_SECONDS_TO_WAIT, "auto_vacuum = INCREMENTAL", "journal_mode = DELETE")
-    database.execute("PRAGMA synchronous = FULL")
-    return database
+    pragmas = ("auto_vacuum = INCREMENTAL", "journal_mode = DELETE", "synchronous = FULL")
+    return _connected(path, "rwc", _WRITER_SECONDS_TO_WAIT, *pragmas)
 
 
 def open_to_read(path: str) -> sqlite3.Connection:
@@ -62,8 +60,7 @@ def _put_right(path: str) -> sqlite3.Connection:
 
 def _connected(path: str, mode: str, seconds: float, *pragmas: str) -> sqlite3.Connection:
     """Read once, so that what is wrong with it is said now."""
-    address = f"file:{quoted(path)}?mode={mode}"
-    database = sqlite3.connect(address, uri=True, isolation_level=None, timeout=seconds)
+    database = sqlite3.connect(f"file:{quoted(path)}?mode={mode}", uri=True, isolation_level=None, timeout=seconds)
     try:
         for pragma in ("trusted_schema = OFF", "locking_mode = EXCLUSIVE", *pragmas, "cache_size = -1024"):
             database.execute(f"PRAGMA {pragma}")

@@ -24,7 +24,7 @@ from zombiescope.host.whole_file import write_whole_in
 
 Record = Sample | Happening
 _LONGEST_TORN_LINE = 1 << 20
-_PIECE = 1 << 18
+
 _BEGUN = re.compile(rb"[0-9a-f]{1,8}\Z|[0-9a-f]{8} (?:\[|\Z)")
 
 
@@ -42,9 +42,7 @@ def decode(line: bytes) -> Record | None:
     if len(line) < 10 or line[8:9] != b" ":
         return None
     try:
-        if int(line[:8], 16) != zlib.crc32(line[9:]):
-            return None
-        return _record(json.loads(line[9:]))
+        return _record(json.loads(line[9:])) if int(line[:8], 16) == zlib.crc32(line[9:]) else None
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
 
@@ -72,7 +70,7 @@ def read_log(path: str) -> tuple[list[Record], int]:
     records: list[Record] = []
     damaged, rest = 0, b""
     with os.fdopen(descriptor, "rb") as file:
-        while piece := file.read(_PIECE):
+        while piece := file.read(1 << 18):
             *lines, rest = (rest + piece).split(b"\n")
             more, wrong = _decoded(lines)
             records += more
@@ -93,9 +91,8 @@ def _decoded(lines: list[bytes]) -> tuple[list[Record], int]:
     if all(len(line) > 9 and line[:8] == b"%08x" % zlib.crc32(line[9:]) for line in lines):
         with suppress(ValueError, TypeError, AttributeError, OverflowError, RecursionError):
             return [_record(each) for each in json.loads(b"[%s]" % b",".join([line[9:] for line in lines]))], 0
-    found = [decode(line) for line in lines]
-    records = [record for record in found if record is not None]
-    return records, len(found) - len(records)
+    records = [record for record in map(decode, lines) if record is not None]
+    return records, len(lines) - len(records)
 
 
 class AppendLog:
@@ -117,10 +114,9 @@ class AppendLog:
     def is_in_its_place(self) -> bool:
         """Nobody took the file away or put another one there."""
         try:
-            there = os.stat(self.path)
+            return os.path.samestat(os.stat(self.path), os.fstat(self._descriptor))
         except OSError:
             return False
-        return os.path.samestat(there, os.fstat(self._descriptor))
 
     def records(self) -> list[Record]:
         """What is in the file that is open, wherever it is now."""
@@ -184,18 +180,16 @@ class AppendLog:
             os.write(self._descriptor, b"\n")
 
 
-POD_FILE = "pods.json"
-_MOST_POD_BYTES = 4 << 20
+POD_FILE, _MOST_POD_BYTES = "pods.json", 4 << 20
 
 
 def read_pod_file(folder: bytes) -> bytes:
     """Nothing where there is none; raises OSError. What it says are names, and strangers': whoever prints them knows."""
     try:
-        descriptor, _ = open_regular(os.path.join(folder, POD_FILE.encode()))
+        with os.fdopen(open_regular(os.path.join(folder, POD_FILE.encode()))[0], "rb") as file:
+            text = file.read(_MOST_POD_BYTES + 1)
     except FileNotFoundError:
         return b""
-    with os.fdopen(descriptor, "rb") as file:
-        text = file.read(_MOST_POD_BYTES + 1)
     return text if len(text) <= _MOST_POD_BYTES else b""
 
 

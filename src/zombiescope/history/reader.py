@@ -14,10 +14,10 @@ from zombiescope.errors import KEPT_BY_NEWER, ObservationError, reason_of
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import Happening, Sample
 from zombiescope.facts.names import shown
-from zombiescope.history.chunks import Chunks, UnknownStoreError, stretches
+from zombiescope.history.chunks import Chunks, Stretch, UnknownStoreError, stretches
 from zombiescope.history.log import read_log
 from zombiescope.history.store import DATABASE, LOG
-from zombiescope.history.summaries import pack_summary, unpack_summary
+from zombiescope.history.summaries import Slots, pack_summary, unpack_summary
 from zombiescope.host.bounds import Budget, bounded, input_bytes
 
 EVER = 1e12
@@ -120,8 +120,7 @@ def _logged(where: str, gaps: list[Gap]) -> list[Sample | Happening]:
     try:
         records, damaged = read_log(os.path.join(where, LOG))
     except OSError as error:
-        why = reason_of(error)
-        gaps.append(Gap("series", f"{LOG}: {why}", _REFUSED))
+        gaps.append(Gap("series", f"{LOG}: {reason_of(error)}", _REFUSED))
         return []
     if damaged:
         gaps.append(Gap("series", f"{LOG}: {damaged} lines are damaged and left out"))
@@ -192,11 +191,10 @@ class Ranges:
     def span(self) -> tuple[float, float] | None:
         """From the first sample to the last."""
         times = [record.at for record in self._log if isinstance(record, Sample)]
-        found = [(min(times), max(times))] if times else []
         with self._chunks() as chunks:
             if chunks and (folded := chunks.span()):
-                found.append(folded)
-        return (min(each[0] for each in found), max(each[1] for each in found)) if found else None
+                times += folded
+        return (min(times), max(times)) if times else None
 
     def names(self) -> list[str]:
         found: dict[str, None] = {}
@@ -212,9 +210,7 @@ class Ranges:
         with self._chunks() as chunks:
             if chunks:
                 self._folded = chunks.folded
-                for stretch in chunks.stretches(since, until, wanted):
-                    times = [(milliseconds or 0.0) / 1000 for _, milliseconds in stretch.moments]
-                    yield Columns(stretch.boot, times, stretch.columns)
+                yield from map(_columns_of_stretch, chunks.stretches(since, until, wanted))
                 _tell_damage(chunks, self.gaps)
         yield from self._log_columns(since, until, wanted)
 
@@ -228,9 +224,7 @@ class Ranges:
                     if slots is None:
                         yield from self._summed_up(hour, since, wanted)
                         continue
-                    low = {names[each]: values for each, values in slots.low.items()}
-                    high = {names[each]: values for each, values in slots.high.items()}
-                    yield SlotColumns(boot, hour, low, high)
+                    yield _named(slots, names, boot, hour)
                 _tell_damage(chunks, self.gaps)
         for columns in self._log_columns(since, until, wanted):
             yield from _slots_of(columns)
@@ -242,9 +236,8 @@ class Ranges:
             if chunks:
                 self._folded = chunks.folded
                 found = [Bounds(*each) for each in chunks.bounds(since, until)]
-        for columns in self._log_columns(since, until, frozenset()):
-            found.append(Bounds(columns.times[0], columns.times[-1], columns.boot))
-        return found
+        logged = self._log_columns(since, until, frozenset())
+        return found + [Bounds(columns.times[0], columns.times[-1], columns.boot) for columns in logged]
 
     def happenings(self, since: float, until: float) -> list[Happening]:
         found: dict[int, Happening] = {}
@@ -260,14 +253,14 @@ class Ranges:
         """Of an hour that an earlier version folded."""
         with self._chunks() as chunks:
             for stretch in chunks.stretches(max(hour, since), hour + _HOUR - 0.001, wanted) if chunks else ():
-                times = [(milliseconds or 0.0) / 1000 for _, milliseconds in stretch.moments]
-                if times and times[0] // _HOUR * _HOUR == hour:
-                    yield from _slots_of(Columns(stretch.boot, times, stretch.columns))
+                columns = _columns_of_stretch(stretch)
+                if columns.times and columns.times[0] // _HOUR * _HOUR == hour:
+                    yield from _slots_of(columns)
 
     def _log_columns(self, since: float, until: float, wanted: frozenset[str]) -> Iterator[Columns]:
         """A stretch for each boot and hour, with the clock going forward; what is folded already is left out."""
-        samples = [each for each in self._log if isinstance(each, Sample) and each.number > self._folded]
-        for some in stretches([each for each in samples if since <= each.at <= until]):
+        fresh = (each for each in self._log if isinstance(each, Sample) and each.number > self._folded)
+        for some in stretches([each for each in fresh if since <= each.at <= until]):
             yield _columns_of(some, wanted)
 
     @contextmanager
@@ -288,13 +281,17 @@ class Ranges:
                 chunks.close()
 
     def _tell(self, error: Exception) -> None:
-        gap = _broken(error, _ASIDE)
-        if gap not in self.gaps:
+        if (gap := _broken(error, _ASIDE)) not in self.gaps:
             self.gaps.append(gap)
 
 
+def _columns_of_stretch(stretch: Stretch) -> Columns:
+    times = [(milliseconds or 0.0) / 1000 for _, milliseconds in stretch.moments]
+    return Columns(stretch.boot, times, stretch.columns)
+
+
 def _columns_of(samples: list[Sample], wanted: frozenset[str]) -> Columns:
-    names = {name: None for sample in samples for name in sample.values if name in wanted}
+    names = dict.fromkeys(name for sample in samples for name in sample.values if name in wanted)
     values = {name: [sample.values.get(name) for sample in samples] for name in names}
     return Columns(samples[0].boot, [sample.at for sample in samples], values)
 
@@ -304,10 +301,9 @@ def _slots_of(columns: Columns) -> Iterator[SlotColumns]:
         return
     names = dict(enumerate(columns.values))
     slots = unpack_summary(pack_summary(columns.times, {number: columns.values[names[number]] for number in names}))
-    begin = columns.times[0] // _HOUR * _HOUR
-    yield SlotColumns(
-        columns.boot,
-        begin,
-        {names[number]: values for number, values in slots.low.items()},
-        {names[number]: values for number, values in slots.high.items()},
-    )
+    yield _named(slots, names, columns.boot, columns.times[0] // _HOUR * _HOUR)
+
+
+def _named(slots: Slots, names: Mapping[int, str], boot: str, begin: float) -> SlotColumns:
+    low, high = ({names[number]: values for number, values in side.items()} for side in slots)
+    return SlotColumns(boot, begin, low, high)

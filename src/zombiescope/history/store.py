@@ -12,6 +12,7 @@ import os
 import sqlite3
 from collections import deque
 from contextlib import closing, suppress
+from itertools import count
 
 from zombiescope.errors import reason_of
 from zombiescope.facts.history import Happening, Sample, Trouble
@@ -21,11 +22,9 @@ from zombiescope.history.log import AppendLog, Record, read_log
 from zombiescope.host.own_folder import ensure_folder
 
 LOG, DATABASE = "history.log", "history.db"
-_MOST_WAITING = 2000
-_MOST_LOG_BYTES = 8 << 20
+_MOST_WAITING, _MOST_LOG_BYTES = 2000, 8 << 20
 _RECORDS_BETWEEN_TRIES = 6
-_HOUR = 3600
-_DAY = 86400
+_HOUR, _DAY = 3600, 86400
 
 
 class Store:
@@ -153,16 +152,14 @@ class Store:
         log.replace([])
 
     def _fold_records(self, chunks: Chunks, records: list[Record]) -> None:
-        done = chunks.folded
-        if done < self._folded:
+        if (done := chunks.folded) < self._folded:
             self.notes.append(f"{DATABASE} was emptied or replaced: hours that were in it are gone")
         fresh = [record for record in records if record.number > done]
         if fresh:
             samples = [record for record in fresh if isinstance(record, Sample)]
             happenings = [record for record in fresh if isinstance(record, Happening)]
             chunks.fold(samples, happenings, max(record.number for record in fresh))
-            newest = max(record.at for record in fresh)
-            chunks.forget(newest - self._days * _DAY, self._most_bytes)
+            chunks.forget(max(record.at for record in fresh) - self._days * _DAY, self._most_bytes)
         self._folded = chunks.folded
 
     def _try_to_open(self) -> None:
@@ -174,8 +171,7 @@ class Store:
                 self._folded = chunks.folded
             self._log = self._open_log()
         except (OSError, sqlite3.Error) as error:
-            why = getattr(error, "strerror", None) or str(error)
-            self._writing = Trouble(f"cannot keep a history in {self.folder}", str(why).lower())
+            self._writing = Trouble(f"cannot keep a history in {self.folder}", reason_of(error))
             return
         self._writing = None
 
@@ -233,15 +229,13 @@ class Store:
 
     def _renumber(self, highest: int) -> None:
         """Records that waited before the store could be read get numbers after those in it."""
-        waiting = list(self._waiting)
-        self._waiting.clear()
         self._next = highest + 1
-        self._waiting.extend(record._replace(number=self._take()) for record in waiting)
+        renumbered = [record._replace(number=self._take()) for record in self._waiting]
+        self._waiting = deque(renumbered, maxlen=_MOST_WAITING)
 
     def _put_aside(self, path: str, why: str) -> str:
-        number = 1
-        while os.path.exists(aside := f"{path}.damaged-{number}"):
-            number += 1
+        asides = (f"{path}.damaged-{number}" for number in count(1))
+        aside = next(each for each in asides if not os.path.exists(each))
         os.rename(path, aside)
         self.notes.append(f"{os.path.basename(path)} was damaged ({why}): kept as {os.path.basename(aside)}")
         return aside
@@ -249,8 +243,7 @@ class Store:
 
 def _means_damage(error: Exception) -> bool:
     """Not a disk that is full or refuses: a file that is not what was written."""
-    name = getattr(error, "sqlite_errorname", "")
-    is_cut = name == "SQLITE_IOERR_SHORT_READ"
+    is_cut = getattr(error, "sqlite_errorname", "") == "SQLITE_IOERR_SHORT_READ"
     return is_cut or (isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError))
 
 

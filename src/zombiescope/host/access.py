@@ -29,43 +29,34 @@ class Host(Protocol):
     @property
     def label(self) -> str:
         """What a person calls it."""
-        ...
 
     @property
     def is_live(self) -> bool:
         """Time passes there, and a second read may differ from the first."""
-        ...
 
     def read(self, path: bytes, limit: int = READ_LIMIT_BYTES) -> bytes:
         """The whole file; EFBIG beyond the limit."""
-        ...
 
     def subdirectories(self, path: bytes) -> list[bytes]:
         """Names of the directories in a directory."""
-        ...
 
     def directories(self, path: bytes) -> DirectoryWalk: ...
 
     def inode(self, path: bytes) -> int | None:
         """The inode number, or None where a recording did not keep it."""
-        ...
 
     def wait(self, seconds: float) -> None:
         """Let time pass there; a recording moves on to its next moment at once."""
-        ...
 
     def wall_clock(self) -> float:
         """Seconds since the epoch, now or when the recording was made."""
-        ...
 
     def monotonic(self) -> float:
         """Seconds on a clock that only goes forward; for timing inside an experiment."""
-        ...
 
     def experiment(self, name: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
         """Do what no file can tell (time a read, walk the kernel's lists). The outcome is plain JSON: a recording keeps it and
         gives it back, or answers None where it was not done then."""
-        ...
 
 
 def read_or_nothing(host: Host, path: bytes, limit: int = READ_LIMIT_BYTES) -> bytes:
@@ -95,5 +86,4 @@ def answers(question: Callable[[bytes], object], path: bytes) -> bool:
 
 def beside_recording(host: Host) -> Host:
     """The same machine for looks of which a recording keeps only the outcome, as an experiment."""
-    found: Host = getattr(host, "beneath", host)
-    return found
+    return getattr(host, "beneath", host)

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
+from uuid import UUID
 
 from zombiescope.errors import ObservationError
 from zombiescope.facts.names import shown
@@ -32,7 +33,7 @@ _UNIT_PATH = f"/etc/systemd/system/{UNIT}"
 _WANTS = "/etc/systemd/system/sysinit.target.wants"
 _KERNEL = re.compile(r"vmlinu[zx]-?(.*)")
 _INITRDS = ("initrd.img-{}", "initramfs-{}.img", "initrd-{}")
-_MIB = 1 << 20
+
 _DEBUGFS_BYTES, _DEBUGFS_SECONDS = 1 << 30, 120
 _SUPER_UUID = 0x468
 _HINT = "zombiescope check --image judges it by its files"
@@ -93,14 +94,16 @@ def prepare(image: bytes, given: Given, unit: str, folder: str) -> Candidate:
     given = given._replace(
         kernel=_copied(given.kernel, folder, "kernel"), initrd=_copied(given.initrd, folder, "initrd")
     )
-    unit_file = os.path.join(folder, "unit")
-    with open(unit_file, "w", encoding="ascii") as out:
+    with open(os.path.join(folder, "unit"), "w", encoding="ascii") as out:
         out.write(unit)
     if disk is None and layout and len(layout.ext4) == 1 and not layout.others and not layout.is_partly_known:
         return _with_debugfs(image, layout.ext4[0], given, folder)
     if disk is None and not (layout and (layout.systems or layout.is_partitioned)):
-        hint = f"make a disk of it (mke2fs -d), or: {_HINT}"
-        raise cannot(image, "it is no disk: an archive has no kernel and no file system to boot", hint)
+        raise cannot(
+            image,
+            "it is no disk: an archive has no kernel and no file system to boot",
+            f"make a disk of it (mke2fs -d), or: {_HINT}",
+        )
     if not is_installed():
         raise cannot(image, "our program is put into such a disk by libguestfs, and guestfish is not installed")
     return _with_guestfs(image, disk or Disk("raw disk", "raw"), given, folder)
@@ -118,28 +121,24 @@ def _with_debugfs(image: bytes, offset: int, given: Given, folder: str) -> Candi
     subprocess.run([b"cp", b"--sparse=always", b"--reflink=auto", b"--", image, os.fsencode(copy)], check=True)
     device = copy + (f"?offset={offset}" if offset else "")
     commands = [
-        f"mkdir {path}" for path in ("/usr/local", "/usr/local/lib", "/etc/systemd", "/etc/systemd/system", _WANTS)
-    ]
-    commands += [f"rm {PROGRAM}", f"rm {_UNIT_PATH}", f"rm {_WANTS}/{UNIT}"]
-    commands += [f"write {os.fsdecode(given.program)} {PROGRAM}", f"set_inode_field {PROGRAM} mode 0100755"]
-    commands += [f"write {folder}/unit {_UNIT_PATH}", f"set_inode_field {_UNIT_PATH} mode 0100644"]
-    commands += [f"symlink {_WANTS}/{UNIT} {_UNIT_PATH}", f"stat {PROGRAM}"]
-    said = _debugfs(device, commands, is_written=True)
-    size = re.search(r"\bSize: (\d+)", said.rpartition(f"stat {PROGRAM}")[2])
+        *(f"mkdir {path}" for path in ("/usr/local", "/usr/local/lib", "/etc/systemd", "/etc/systemd/system", _WANTS)),
+        *(f"rm {path}" for path in (PROGRAM, _UNIT_PATH, f"{_WANTS}/{UNIT}")),
+        f"write {os.fsdecode(given.program)} {PROGRAM}", f"set_inode_field {PROGRAM} mode 0100755",
+        f"write {folder}/unit {_UNIT_PATH}", f"set_inode_field {_UNIT_PATH} mode 0100644",
+        f"symlink {_WANTS}/{UNIT} {_UNIT_PATH}", f"stat {PROGRAM}",
+    ]  # fmt: skip
+    size = re.search(r"\bSize: (\d+)", _debugfs(device, commands, is_written=True).rpartition(f"stat {PROGRAM}")[2])
     if size is None or int(size[1]) != os.stat(given.program).st_size:
         raise cannot(image, "our program could not be put into it: no room, or a damaged file system")
     kernel, initrd = (given.kernel, given.initrd) if given.kernel else _own_kernel(device, folder)
     with open(image, "rb") as file:
         head = file.read(34 * 512)
         file.seek(offset + _SUPER_UUID)
-        uuid = file.read(16).hex()
-    number = partitions(head).index(offset) + 1 if offset else 0
-    root = f"/dev/nvme0n1p{number}" if offset else "/dev/nvme0n1"
-    if initrd:
-        root = "UUID=" + "-".join((uuid[:8], uuid[8:12], uuid[12:16], uuid[16:20], uuid[20:]))
+        uuid = UUID(bytes=file.read(16))
+    plain = f"/dev/nvme0n1p{partitions(head).index(offset) + 1}" if offset else "/dev/nvme0n1"
     if kernel is None and not offset:
         raise cannot(image, "it has no kernel in /boot", "give one: --kernel FILE [--initrd FILE]")
-    return Candidate(copy, "raw", _name(kernel), _name(initrd), root)
+    return Candidate(copy, "raw", _name(kernel), _name(initrd), f"UUID={uuid}" if initrd else plain)
 
 
 def _name(path: bytes | None) -> str | None:
@@ -147,10 +146,9 @@ def _name(path: bytes | None) -> str | None:
 
 
 def _debugfs(device: str, commands: list[str], *, is_written: bool) -> str:
-    program = find_debugfs("cannot boot here")
     with tempfile.TemporaryFile() as out:
         subprocess.run(
-            [program, *(["-w"] if is_written else []), "-f", "-", device],
+            [find_debugfs("cannot boot here"), *(["-w"] if is_written else []), "-f", "-", device],
             input="".join(f"{command}\n" for command in commands).encode(),
             stdout=out,
             stderr=subprocess.STDOUT,
@@ -159,7 +157,7 @@ def _debugfs(device: str, commands: list[str], *, is_written: bool) -> str:
             preexec_fn=lambda: limit_child(1 << 50, _DEBUGFS_SECONDS, _DEBUGFS_BYTES),
         )
         out.seek(0)
-        return out.read(16 * _MIB).decode("utf-8", "replace")
+        return out.read(16 << 20).decode("utf-8", "replace")
 
 
 def _own_kernel(device: str, folder: str) -> tuple[bytes | None, bytes | None]:
@@ -168,14 +166,10 @@ def _own_kernel(device: str, folder: str) -> tuple[bytes | None, bytes | None]:
     )
     inodes = {name: int(number) for number, name in listed}
     kernel, initrd = newest_kernel(list(inodes))
-    found: list[bytes | None] = []
-    for name, file in ((kernel, "kernel"), (initrd, "initrd")):
-        if name is None:
-            found.append(None)
-            continue
-        _debugfs(device, [f"dump <{inodes[name]}> {folder}/{file}"], is_written=False)
-        found.append(os.fsencode(f"{folder}/{file}"))
-    return found[0], found[1]
+    wanted = {f"{folder}/kernel": kernel, f"{folder}/initrd": initrd}
+    _debugfs(device, [f"dump <{inodes[name]}> {path}" for path, name in wanted.items() if name], is_written=False)
+    own, first_stage = (os.fsencode(path) if name else None for path, name in wanted.items())
+    return own, first_stage
 
 
 def newest_kernel(names: list[str]) -> tuple[str | None, str | None]:
@@ -184,27 +178,21 @@ def newest_kernel(names: list[str]) -> tuple[str | None, str | None]:
     if not versions:
         return None, None
     version = max(versions, key=lambda word: [int(part) for part in re.findall(r"\d+", word)])
-    kernel = next(name for name in names if (found := _KERNEL.fullmatch(name)) and found[1] == version)
-    return kernel, next((name for form in _INITRDS if (name := form.format(version)) in names), None)
+    return next(name for name in names if (found := _KERNEL.fullmatch(name)) and found[1] == version), next(
+        (name for form in _INITRDS if (name := form.format(version)) in names), None
+    )
 
 
 def _with_guestfs(image: bytes, disk: Disk, given: Given, folder: str) -> Candidate:
     """One session: an overlay, our program and the unit in it, the kernel out of it."""
     overlay = os.path.join(folder, "overlay.qcow2")
-    command = [
-        b"qemu-img",
-        b"create",
-        b"-q",
-        b"-f",
-        b"qcow2",
-        b"-F",
-        disk.format.encode(),
-        b"-b",
-        os.path.abspath(image),
-    ]
     if shutil.which("qemu-img") is None:
         raise cannot(image, "qemu-img is not installed", "install qemu-utils")
-    subprocess.run([*command, os.fsencode(overlay)], check=True, capture_output=True)
+    subprocess.run(
+        ["qemu-img", "create", "-q", "-f", "qcow2", "-F", disk.format, "-b", os.path.abspath(image), overlay],
+        check=True,
+        capture_output=True,
+    )
     what = f"cannot boot {shown(image)} here"
     with guestfish(os.fsencode(overlay), Disk("overlay", "qcow2"), what, is_written=True) as guest:
         guest.ask("run", 300)
@@ -217,29 +205,25 @@ def _with_guestfs(image: bytes, disk: Disk, given: Given, folder: str) -> Candid
             guest.ask(command_line)
             if guest.complaint:
                 raise cannot(image, f"our program could not be put into it: {guest.complaint}")
-        kernel, initrd = newest_kernel([line.strip() for line in guest.words("ls /boot")])
-        paths: list[bytes | None] = [given.kernel, given.initrd]
+        paths = [_name(given.kernel), _name(given.initrd)]
         if given.kernel is None:
-            for place, name in enumerate((kernel, initrd)):
+            for place, name in enumerate(newest_kernel([line.strip() for line in guest.words("ls /boot")])):
                 if name is not None:
-                    target = f"{folder}/{('kernel', 'initrd')[place]}"
-                    guest.ask(f"download {quoted('/boot/' + name)} {quoted(target)}")
-                    paths[place] = os.fsencode(target)
+                    paths[place] = f"{folder}/{('kernel', 'initrd')[place]}"
+                    guest.ask(f"download {quoted('/boot/' + name)} {quoted(paths[place] or '')}")
         uuid = guest.ask(f"vfs-uuid {quoted(device)}").decode("ascii", "replace").strip()
         guest.ask("umount-all")
     number = re.fullmatch(r"/dev/sda(\d*)", device)
     plain = f"/dev/nvme0n1{'p' + number[1] if number and number[1] else ''}"
     root = f"UUID={uuid}" if paths[1] and re.fullmatch(r"[0-9A-Za-z-]+", uuid) else plain
-    return Candidate(overlay, "qcow2", _name(paths[0]), _name(paths[1]), root)
+    return Candidate(overlay, "qcow2", paths[0], paths[1], root)
 
 
-_MEGABYTES = 1024
-_CPUS = 2
+_MEGABYTES, _CPUS = 1024, 2
 _FILE_BYTES = 16 << 30
 _HEARD_BYTES = 8 << 20
 """Of each serial port."""
-_END_SECONDS = 10
-_STEP = 0.25
+_END_SECONDS, _STEP_SECONDS = 10, 0.25
 
 
 class Heard(NamedTuple):
@@ -253,8 +237,7 @@ class Heard(NamedTuple):
 
 def boot(image: bytes, candidate: Candidate, accel: str, folder: str, until: Callable[[bytes, float], bool]) -> Heard:
     """Runs until `until(told, seconds)` says enough, or the machine ends. Raises ObservationError where there is no QEMU."""
-    program = shutil.which("qemu-system-x86_64")
-    if program is None:
+    if (program := shutil.which("qemu-system-x86_64")) is None:
         raise cannot(
             image,
             "qemu-system-x86_64 is not installed",
@@ -264,11 +247,12 @@ def boot(image: bytes, candidate: Candidate, accel: str, folder: str, until: Cal
     for path in ports:
         with open(path, "wb"):
             pass
-    user = user_for(os.path.realpath(image)) if candidate.format == "qcow2" else nobody()
-    if user is not None and accel == "tcg":
-        _hand_over(folder, user)
-    else:
-        user = None
+    user = None
+    if accel == "tcg":
+        user = user_for(os.path.realpath(image)) if candidate.format == "qcow2" else nobody()
+    if user is not None:  # what the machine reads and writes is in our own folder: it becomes nobody's
+        for path in (folder, *(os.path.join(folder, name) for name in os.listdir(folder))):
+            os.chown(path, user, user)
     began = time.monotonic()
     machine = subprocess.Popen(
         _command(program, candidate, accel, ports),
@@ -286,9 +270,10 @@ def boot(image: bytes, candidate: Candidate, accel: str, folder: str, until: Cal
     try:
         while True:
             has_ended = machine.poll() is not None
-            if has_ended or until(_tail(ports[1]), time.monotonic() - began) or _is_flooded(ports):
+            is_flooded = any(os.stat(path).st_size > _HEARD_BYTES for path in ports)
+            if has_ended or is_flooded or until(_tail(ports[1]), time.monotonic() - began):
                 break
-            time.sleep(_STEP)
+            time.sleep(_STEP_SECONDS)
     finally:
         machine.terminate()
         try:
@@ -299,33 +284,22 @@ def boot(image: bytes, candidate: Candidate, accel: str, folder: str, until: Cal
     return Heard(_tail(ports[0]), _tail(ports[1]), time.monotonic() - began, has_ended)
 
 
-def _hand_over(folder: str, user: int) -> None:
-    """What the machine reads and writes is in our own folder: it becomes nobody's."""
-    os.chown(folder, user, user)
-    for name in os.listdir(folder):
-        os.chown(os.path.join(folder, name), user, user)
-
-
-def _is_flooded(ports: list[str]) -> bool:
-    return any(os.stat(path).st_size > _HEARD_BYTES for path in ports)
-
-
 def _tail(path: str) -> bytes:
     with open(path, "rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - _HEARD_BYTES))
+        file.seek(max(0, file.seek(0, os.SEEK_END) - _HEARD_BYTES))
         return file.read(_HEARD_BYTES)
 
 
 def _command(program: str, candidate: Candidate, accel: str, ports: list[str]) -> list[str]:
-    setting = "tcg,thread=single,tb-size=256" if accel == "tcg" else accel
-    command = [program, "-accel", setting, "-machine", "q35", "-cpu", "max", "-smp", str(_CPUS), "-m", str(_MEGABYTES)]
-    command += ["-nodefaults", "-nic", "none", "-display", "none", "-no-reboot"]
-    command += ["-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"]
-    for path in ports:
-        command += ["-serial", f"file:{_plain(path)}"]
-    command += ["-drive", f"if=none,id=disk,format={candidate.format},file={_plain(candidate.disk)},snapshot=on"]
-    command += ["-device", "nvme,serial=candidate,drive=disk"]
+    command = [
+        program, "-accel", "tcg,thread=single,tb-size=256" if accel == "tcg" else accel,
+        "-machine", "q35", "-cpu", "max", "-smp", str(_CPUS), "-m", str(_MEGABYTES),
+        "-nodefaults", "-nic", "none", "-display", "none", "-no-reboot",
+        "-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
+        *(word for path in ports for word in ("-serial", f"file:{_plain(path)}")),
+        "-drive", f"if=none,id=disk,format={candidate.format},file={_plain(candidate.disk)},snapshot=on",
+        "-device", "nvme,serial=candidate,drive=disk",
+    ]  # fmt: skip
     if candidate.kernel is not None:
         words = f"root={candidate.root} rw rootwait console=ttyS0 panic=-1 random.trust_cpu=on"
         command += ["-kernel", candidate.kernel, "-append", words]

@@ -67,14 +67,15 @@ def bounded(what: str, budget: Budget) -> Iterator[None]:
     try:
         _limit(resource.RLIMIT_AS, narrowed, memory[1])
         if is_main:
-            _limit(resource.RLIMIT_CPU, _narrower(cpu[0], _cpu_seconds() + budget.cpu_seconds), cpu[1])
+            used = os.times()
+            until = int(used.user + used.system) + 1 + budget.cpu_seconds
+            _limit(resource.RLIMIT_CPU, _narrower(cpu[0], until), cpu[1])
         yield
-    except MemoryError as error:
+    except (MemoryError, _Spent) as error:
         _put_back(memory, cpu)
-        why = f"it takes more than {budget.memory_bytes // _MIB:,} MiB, which {_size(budget)} never need"
-        raise ObservationError(what, why, "take it for hostile or damaged; ask whoever sent it") from error
-    except _Spent as error:
-        why = f"it takes more than {budget.cpu_seconds:,} s of processor time, which {_size(budget)} never need"
+        seconds = f"{budget.cpu_seconds:,} s of processor time"
+        spent = seconds if isinstance(error, _Spent) else f"{budget.memory_bytes // _MIB:,} MiB"
+        why = f"it takes more than {spent}, which {budget.of or f'{budget.input_bytes:,} bytes'} never need"
         raise ObservationError(what, why, "take it for hostile or damaged; ask whoever sent it") from error
     finally:
         _open.pop()
@@ -101,18 +102,11 @@ def limit_child(file_bytes: int, cpu_seconds: int | None = None, memory_bytes: i
     would not hold a program that takes more than we do, and that is bounded in other ways."""
     most = resource.getrlimit(resource.RLIMIT_AS)[1] if memory_bytes is None else memory_bytes
     limits = {resource.RLIMIT_AS: most, resource.RLIMIT_FSIZE: file_bytes, resource.RLIMIT_CORE: 0}
-    if cpu_seconds is not None:
-        limits[resource.RLIMIT_CPU] = cpu_seconds
-    for which, limit in limits.items():
+    for which, limit in (limits | ({} if cpu_seconds is None else {resource.RLIMIT_CPU: cpu_seconds})).items():
         resource.setrlimit(which, (limit, limit))
 
 
-def _size(budget: Budget) -> str:
-    return budget.of or f"{budget.input_bytes:,} bytes"
-
-
-def _end(number: int, frame: FrameType | None) -> NoReturn:
-    del number, frame
+def _end(_number: int, _frame: FrameType | None) -> NoReturn:
     raise _Spent
 
 
@@ -127,11 +121,6 @@ def _address_space() -> int:
         return address_space()
     except OSError:
         return _UNTOLD
-
-
-def _cpu_seconds() -> int:
-    used = os.times()
-    return int(used.user + used.system) + 1
 
 
 def _narrower(there: int, wanted: int) -> int:

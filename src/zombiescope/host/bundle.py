@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain
 
-from zombiescope.errors import ActionUndoneError
+from zombiescope.errors import ActionUndoneError, reason_of
 from zombiescope.facts.names import shown
 from zombiescope.host.bounds import Budget, bounded, input_bytes
 from zombiescope.host.images.streams import UNPACKING_ERRORS, Allowance, FileSource, opened
@@ -25,15 +25,13 @@ from zombiescope.host.recording import CARRIED, MEMBER, Answer, Header, ReplayHo
 from zombiescope.host.safe_open import open_regular
 from zombiescope.host.whole_file import write_whole
 
-MOST_BYTES = 512 << 20
-MOST_MEMBERS = 100
+MOST_BYTES, MOST_MEMBERS = 512 << 20, 100
 _MEMORY_TIMES = 96
 """Recordings of very many zombies pack to a fifteenth, and an answer in memory takes six times what its line takes."""
 _LONGEST_LINE = 64 << 20
 """One answer: a walk of a million directories."""
-_PIECE = 1 << 20
+
 _NEITHER = "it is neither a folder nor a readable recording"
-_BROKEN = (TarError, OSError, EOFError, *UNPACKING_ERRORS)
 
 
 def pack(header: Header, answers: Iterable[Answer], carried: Mapping[str, Iterable[bytes]] | None = None) -> bytes:
@@ -57,16 +55,12 @@ def publish(path: str, content: bytes, *, replace: bool) -> int:
     try:
         write_whole(path, [content], replace=replace)
     except OSError as error:
-        raise _unwritten(path, error) from error
+        hint = {
+            errno.EEXIST: "another name, or --force",
+            errno.EPERM: "this file system has no links: give --force, or a file elsewhere",
+        }.get(error.errno or 0, "choose a folder that has room and that you can write to")
+        raise ActionUndoneError(f"cannot write {path}", reason_of(error), hint) from error
     return len(content)
-
-
-def _unwritten(path: str, error: OSError) -> ActionUndoneError:
-    hint = {
-        errno.EEXIST: "another name, or --force",
-        errno.EPERM: "this file system has no links: give --force, or a file elsewhere",
-    }.get(error.errno or 0, "choose a folder that has room and that you can write to")
-    return ActionUndoneError(f"cannot write {path}", (error.strerror or str(error)).lower(), hint)
 
 
 def open_bundle(path: bytes) -> ReplayHost:
@@ -88,8 +82,7 @@ def read_carried(path: bytes, take: Callable[[str, Iterator[bytes]], None]) -> N
         if os.path.isdir(path) and not os.path.lexists(os.path.join(path, member.encode())):
             continue
         with _member(path, member, is_needed=False) as lines:
-            first = next(lines, None)
-            if first is not None:
+            if (first := next(lines, None)) is not None:
                 take(member, chain((first,), lines))
 
 
@@ -107,30 +100,24 @@ def _member(path: bytes, member: str, *, is_needed: bool = True) -> Iterator[Ite
             if file == path and not size:
                 raise refused(name, _NEITHER)
             source = FileSource(packed, lambda _done: None, size)
-            pieces = (
-                _pieces(source)
-                if file != path
-                else _member_of(source, name, Allowance(size), member, is_needed=is_needed)
-            )
-            yield _lines(pieces, name)
+            of_archive = _member_of(source, name, Allowance(size), member, is_needed=is_needed)
+            yield _lines(of_archive if file == path else _pieces(source), name)
     except EOFError as error:
         raise refused(name, "it is damaged (it ends too early)") from error
-    except _BROKEN as error:
-        raise refused(name, _why(error, member if file != path else "")) from error
-
-
-def _why(error: Exception, unpacked: str) -> str:
-    if isinstance(error, OSError):
-        return f"{f'its {unpacked}' if unpacked else 'it'} cannot be read: {(error.strerror or str(error)).lower()}"
-    return f"{_NEITHER} ({_first_line(error)})"
+    except OSError as error:
+        raise refused(
+            name, f"{f'its {member}' if file != path else 'it'} cannot be read: {reason_of(error)}"
+        ) from error
+    except (TarError, *UNPACKING_ERRORS) as error:
+        first_line = (str(error).splitlines() or [type(error).__name__])[0][:120]
+        raise refused(name, f"{_NEITHER} ({first_line})") from error
 
 
 def _member_of(source: FileSource, name: str, allowance: Allowance, wanted: str, *, is_needed: bool) -> Iterator[bytes]:
     """The content of the one member; all others are looked at too."""
     is_found = False
     for number, member in enumerate(members(opened(source, source.read(BLOCK), allowance))):
-        why = _why_unsafe(member, number)
-        if why:
+        if why := _why_unsafe(member, number):
             raise refused(name, why)
         if member.name == wanted.encode() and not is_found:
             is_found = True
@@ -140,8 +127,7 @@ def _member_of(source: FileSource, name: str, allowance: Allowance, wanted: str,
 
 
 def _pieces(source: FileSource | Member) -> Iterator[bytes]:
-    while piece := source.read(_PIECE):
-        yield piece
+    return iter(lambda: source.read(1 << 20), b"")
 
 
 def _lines(pieces: Iterator[bytes], name: str) -> Iterator[bytes]:
@@ -167,7 +153,3 @@ def _why_unsafe(member: Member, number: int) -> str:
     if member.name.startswith(b"/") or b".." in member.name.split(b"/"):
         return f"its member {name} would leave the folder it is unpacked in"
     return f"its member {name} holds more than {MOST_BYTES >> 20} MiB" if member.size > MOST_BYTES else ""
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:120]

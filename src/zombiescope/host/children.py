@@ -24,8 +24,8 @@ from typing import NamedTuple, NoReturn
 
 from zombiescope.host.bounds import address_space
 from zombiescope.host.safe_paths import descriptor_of
+from zombiescope.host.whole_file import write_all
 
-_ALLOWED = ("systemctl", "journalctl")
 _OUTPUT_LIMIT = 32 << 20
 RESTART_SCHEDULED = "5eb03494b6584870a536b337290809b3"
 """The journal's id of the message with which systemd restarts a unit by itself."""
@@ -39,9 +39,8 @@ class Ran(NamedTuple):
 
 def ask_program(name: str, *arguments: str, seconds: float = 60.0) -> Ran | None:
     """What it printed; None where it is not installed. Raises OSError when it did not end in time."""
-    assert name in _ALLOWED
-    place = shutil.which(name)
-    if place is None:
+    assert name in ("systemctl", "journalctl")
+    if (place := shutil.which(name)) is None:
         return None
     surroundings = {**os.environ, "LC_ALL": "C", "SYSTEMD_PAGER": "", "SYSTEMD_COLORS": "0"}
     try:
@@ -84,16 +83,13 @@ class ShortLived:
                 part = os.read(self.descriptor, 1 << 16)
             except BlockingIOError:
                 return False
-            if not part:
-                return True
             self._said += part
-            if len(self._said) > self._most:
+            if not part or len(self._said) > self._most:
                 return True
 
     def end(self, *, kill: bool = False) -> bytes | None:
         """What it said, or None where it was ended, failed or said too much. Waits: `kill` it unless it has said everything."""
-        said = self.hand_over(kill=kill)
-        return None if said is None else bytes(said)
+        return None if (said := self.hand_over(kill=kill)) is None else bytes(said)
 
     def hand_over(self, *, kill: bool = False) -> bytearray | None:
         """As `end`, without a copy: for whoever takes much of it apart."""
@@ -153,13 +149,12 @@ def _work(work: Callable[[], bytes], writing: int, memory: int | None, parent: i
         signal.set_wakeup_fd(-1)
         with suppress(OSError):
             os.nice(_KINDNESS)
-        _offer_to_the_killer()
+        with suppress(OSError), descriptor_of("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC) as descriptor:
+            os.write(descriptor, b"1000")
         if memory is not None:
             _limit(memory)
         os.set_blocking(writing, True)
-        content = memoryview(work())
-        while content:
-            content = content[os.write(writing, content) :]
+        write_all(writing, memoryview(work()))
         status = 0
     finally:
         os._exit(status)
@@ -173,16 +168,10 @@ def _ends_with(parent: int, ending: signal.Signals) -> bool:
     return os.getppid() == parent
 
 
-def _offer_to_the_killer() -> None:
-    with suppress(OSError), descriptor_of("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC) as descriptor:
-        os.write(descriptor, b"1000")
-
-
 def _limit(memory: int) -> None:
     """Where it cannot be limited it does not begin."""
-    now = address_space()
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    most = now + memory if hard == resource.RLIM_INFINITY else min(now + memory, hard)
+    most, hard = address_space() + memory, resource.getrlimit(resource.RLIMIT_AS)[1]
+    most = most if hard == resource.RLIM_INFINITY else min(most, hard)
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
@@ -198,7 +187,7 @@ def run_in_child(work: Callable[[], object], seconds: float) -> int | None:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         for number in noted:
             signal.raise_signal(number)
-        status = _wait(child, seconds)
+        status = _wait(child, seconds, signal.SIGINT)
     except BaseException:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
@@ -235,15 +224,15 @@ def _do_and_end(work: Callable[[], object], parent: int, mask: set[int | signal.
         os._exit(code)
 
 
-def _wait(child: int, seconds: float) -> int | None:
-    """Its status; None when it had to be interrupted."""
+def _wait(child: int, seconds: float, ending: signal.Signals) -> int | None:
+    """Its status; None when it had to be ended."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
             return status
         time.sleep(0.02)
-    os.kill(child, signal.SIGINT)
+    os.kill(child, ending)
     os.waitpid(child, 0)
     return None
 
@@ -258,8 +247,7 @@ class KeptChild:
     def __init__(self, command: Sequence[str]) -> None:
         self._command = list(command)
         self._process: int | None = None
-        self._began = 0.0
-        self._next = 0.0
+        self._began = self._next = 0.0
         self._pause = _FIRST_PAUSE_SECONDS
         self.starts = 0
         self.why = ""
@@ -277,11 +265,11 @@ class KeptChild:
     def _take_note(self, status: int, now: float) -> None:
         self._process = None
         code = os.waitstatus_to_exitcode(status)
-        how = f"it ended with exit code {code}" if code >= 0 else f"signal {-code} ended it"
         self._pause = (
             _FIRST_PAUSE_SECONDS if now - self._began >= _GOOD_SECONDS else min(_LONGEST_PAUSE_SECONDS, 2 * self._pause)
         )
         self._next = now + self._pause
+        how = f"it ended with exit code {code}" if code >= 0 else f"signal {-code} ended it"
         self.why = f"{how}; it is started again in {self._pause:.0f} s"
 
     def _start(self, now: float) -> None:
@@ -289,8 +277,7 @@ class KeptChild:
         # A signal that comes before the child has its own handlers must wait, or ours would swallow it there.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
         try:
-            process = os.fork()
-            if process == 0:
+            if (process := os.fork()) == 0:
                 self._become(us, before)
         except OSError as error:
             self._next, self.why = now + self._pause, f"no process could be started: {error.strerror}"
@@ -317,12 +304,5 @@ class KeptChild:
             return
         with suppress(ProcessLookupError):
             os.kill(self._process, signal.SIGTERM)
-        over = time.monotonic() + _END_SECONDS
-        while time.monotonic() < over:
-            if os.waitpid(self._process, os.WNOHANG)[0]:
-                self._process = None
-                return
-            time.sleep(0.05)
-        os.kill(self._process, signal.SIGKILL)
-        os.waitpid(self._process, 0)
+        _wait(self._process, _END_SECONDS, signal.SIGKILL)
         self._process = None

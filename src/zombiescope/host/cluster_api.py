@@ -15,15 +15,14 @@ from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
-from zombiescope.errors import ObservationError
+from zombiescope.errors import ObservationError, reason_of
 from zombiescope.facts.names import quiet
-from zombiescope.host.safe_open import NotRegularError, open_regular
-from zombiescope.host.web_server import LOOPBACK, deadline, why_failed
+from zombiescope.host.safe_open import open_regular
+from zombiescope.host.web_server import LOOPBACK, deadline, seconds_of, why_failed
 
 STRATEGIC = "application/strategic-merge-patch+json"
 PLAIN = "application/json"
-_SECONDS = 10.0
-_LIST_SECONDS = 20.0
+_SECONDS, _LIST_SECONDS = 10.0, 20.0
 _MOST_TOKEN, _MOST_ANSWER, _MOST_WHY = 1 << 16, 1 << 20, 200
 _MOST_LIST = 64 << 20
 _PIECE, _MOST_PIECES, _MOST_PIECE = 1000, 50, 16 << 20
@@ -145,13 +144,12 @@ def _piece(api: Api, path: str, token: str) -> tuple[list[Any], str]:
 
 def pods_path(node: str) -> str:
     """Of all pods that the account may see; of one node where its name is known."""
-    is_name = bool(node) and node.isascii() and node.replace("-", "").replace(".", "").isalnum()
+    is_name = node.isascii() and node.replace("-", "").replace(".", "").isalnum()
     return f"/api/v1/pods?fieldSelector=spec.nodeName%3D{node}" if is_name else "/api/v1/pods"
 
 
 def _where(api: Api) -> tuple[str, str, int]:
-    address = api.address
-    if not address:
+    if not (address := api.address):
         host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
         if not host:
             raise _ApiError("this is no pod: KUBERNETES_SERVICE_HOST is not set")
@@ -165,12 +163,11 @@ def _where(api: Api) -> tuple[str, str, int]:
 
 
 def _exchange(api: Api, where: tuple[str, str, int], sending: Sending, at: float) -> tuple[int, str | None, str, float]:
-    body = json.dumps(sending.body(at))
-    said = (body, sending.media_type)
+    said = (json.dumps(sending.body(at)), sending.media_type)
     status, answer, content = _answered(api, where, sending.method, sending.path, _Bounds(_SECONDS, _MOST_ANSWER), said)
     if 200 <= status < 300 and not content.lstrip().startswith(b"{"):
         raise _ApiError(_NO_JSON)  # who took it over would answer with the object
-    return status, answer.get("Date"), _why(status, content), _seconds(answer.get("Retry-After"))
+    return status, answer.get("Date"), _why(status, content), seconds_of(answer.get("Retry-After")) or 0.0
 
 
 class _Bounds(NamedTuple):
@@ -186,9 +183,11 @@ def _answered(
 ) -> tuple[int, Message, bytes]:
     """The status, the headers, and what follows. `said`: a body and what it is."""
     scheme, host, port = where
-    connection = http.client.HTTPConnection(host, port, timeout=bounds.seconds)
-    if scheme == "https":
-        connection = http.client.HTTPSConnection(host, port, timeout=bounds.seconds, context=_context(api))
+    connection = (
+        http.client.HTTPSConnection(host, port, timeout=bounds.seconds, context=_context(api))
+        if scheme == "https"
+        else http.client.HTTPConnection(host, port, timeout=bounds.seconds)
+    )
     headers = {"Accept": "application/json", "User-Agent": "zombiescope"}
     if said:
         headers["Content-Type"] = said[1]
@@ -209,7 +208,7 @@ def _context(api: Api) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=authority)
     except OSError as error:
-        raise _ApiError(f"{authority} cannot be used: {(error.strerror or str(error)).lower()}") from error
+        raise _ApiError(f"{authority} cannot be used: {reason_of(error)}") from error
     # Authorities of clusters are made by many tools, and often lack what RFC 5280 wants of them; the chain is checked all the same.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     return context
@@ -218,13 +217,10 @@ def _context(api: Api) -> ssl.SSLContext:
 def _read(path: str) -> str:
     """Anew each time: tokens of pods are replaced within the hour."""
     try:
-        descriptor, _ = open_regular(path, follow=True)
-        with os.fdopen(descriptor, "rb") as file:
-            content = file.read(_MOST_TOKEN)
-    except (OSError, NotRegularError) as error:
-        why = getattr(error, "strerror", None) or "it is not a regular file"
-        raise _ApiError(f"{path} cannot be read: {why.lower()}") from error
-    token = content.decode("ascii", errors="replace").strip()
+        with os.fdopen(open_regular(path, follow=True)[0], "rb") as file:
+            token = file.read(_MOST_TOKEN).decode("ascii", errors="replace").strip()
+    except OSError as error:
+        raise _ApiError(f"{path} cannot be read: {reason_of(error)}") from error
     if not token.isascii() or not token.isprintable():
         raise _ApiError(f"{path} holds no token")
     return token
@@ -234,14 +230,9 @@ def _why(status: int, body: bytes) -> str:
     if 200 <= status < 300:
         return ""
     try:
-        message = json.loads(body)["message"]
+        return quiet(str(json.loads(body)["message"]))[:_MOST_WHY]
     except (ValueError, KeyError, TypeError, RecursionError):
         return ""
-    return quiet(str(message))[:_MOST_WHY]
-
-
-def _seconds(text: str | None) -> float:
-    return float(text) if text and text.isascii() and text.isdigit() and len(text) < 6 else 0.0
 
 
 def _ahead(date: str | None, now: float) -> float:

@@ -59,29 +59,27 @@ class CriSocket:
     def pods(self) -> list[CriPod]:
         found = []
         for item in _inner(self._ask(b"ListPodSandbox", b""), 1):
-            about = next(iter(_inner(item, 2)), {})
-            uid, namespace, name = (_text(about, field) for field in (2, 3, 1))
-            found.append(CriPod(_text(item, 1), uid, namespace, name, _number(item, 3) == 0, _pairs(item, 5)))
+            uid, namespace, name = (_text(_first(item, 2), field) for field in (2, 3, 1))
+            labels = {_text(each, 1): _text(each, 2) for each in _inner(item, 5)}
+            found.append(CriPod(_text(item, 1), uid, namespace, name, _number(item, 3) == 0, labels))
         return found
 
     def containers(self) -> list[CriContainer]:
         found = []
         for item in _inner(self._ask(b"ListContainers", b""), 1):
-            about = next(iter(_inner(item, 3)), {})
-            attempt, created = _number(about, 2), _number(item, 7) / 1e9
-            running = _number(item, 6) == 1
-            found.append(CriContainer(_text(item, 1), _text(item, 2), _text(about, 1), attempt, running, created))
+            about, is_running, created = _first(item, 3), _number(item, 6) == 1, _number(item, 7) / 1e9
+            of, name, attempt = _text(item, 2), _text(about, 1), _number(about, 2)
+            found.append(CriContainer(_text(item, 1), of, name, attempt, is_running, created))
         return found
 
     def end_of(self, container: str) -> CriEnd | None:
         """None where it has not ended, is gone meanwhile, or is not told in a form we know."""
         number = container.encode()
         try:
-            answer = self._ask(b"ContainerStatus", b"\x0a" + _varint(len(number)) + number)
-            status = next(iter(_inner(answer, 1)), None)
+            status = _first(self._ask(b"ContainerStatus", b"\x0a" + _varint(len(number)) + number), 1)
         except (ObservationError, ValueError):
             return None
-        if status is None or _number(status, 3) != 2:
+        if _number(status, 3) != 2:
             return None
         code = _number(status, 7)
         code -= 1 << 64 if code >= 1 << 63 else 0
@@ -116,14 +114,19 @@ def request(path: bytes, message: bytes) -> bytes:
         (b"content-type", b"application/grpc"), (b"te", b"trailers"),
     )  # fmt: skip
     block = b"".join(b"\0" + bytes([len(name)]) + name + bytes([len(value)]) + value for name, value in headers)
-    body = b"\0" + struct.pack(">I", len(message)) + message
-    opened = _PREFACE + _frame(_SETTINGS, 0, 0, b"") + _frame(_WINDOW, 0, 0, struct.pack(">I", _MOST_BYTES))
-    return opened + _frame(_HEADERS, _END_HEADERS, 1, block) + _frame(_DATA, _END_STREAM, 1, body)
+    return b"".join(
+        (
+            _PREFACE,
+            _frame(_SETTINGS, 0, 0, b""),
+            _frame(_WINDOW, 0, 0, struct.pack(">I", _MOST_BYTES)),
+            _frame(_HEADERS, _END_HEADERS, 1, block),
+            _frame(_DATA, _END_STREAM, 1, b"\0" + struct.pack(">I", len(message)) + message),
+        )
+    )
 
 
 def _wait_until(speaking: socket.socket, ends: float) -> None:
-    left = ends - time.monotonic()
-    if left <= 0:
+    if (left := ends - time.monotonic()) <= 0:
         raise TimeoutError
     speaking.settimeout(left)
 
@@ -139,16 +142,13 @@ def answer_of(speaking: socket.socket, ends: float) -> bytes | None:
                 raise ValueError("its answer is too long")
             if payload:
                 speaking.sendall(_frame(_WINDOW, 0, 1, struct.pack(">I", len(payload))))
-        elif kind in (_SETTINGS, _PING):
-            if not flags & _ACK:
-                speaking.sendall(_frame(kind, _ACK, 0, payload if kind == _PING else b""))
+        elif kind in (_SETTINGS, _PING) and not flags & _ACK:
+            speaking.sendall(_frame(kind, _ACK, 0, payload if kind == _PING else b""))
         elif kind == _GO_AWAY or (kind == _RESET and stream == 1):
             return None
         if stream == 1 and kind in (_DATA, _HEADERS) and flags & _END_STREAM:
             break
-    if len(body) < 5 or body[0]:
-        return None
-    return bytes(body[5 : 5 + int(struct.unpack(">I", body[1:5])[0])])
+    return None if len(body) < 5 or body[0] else bytes(body[5 : 5 + int.from_bytes(body[1:5], "big")])
 
 
 def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
@@ -157,20 +157,18 @@ def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
 
 def _read_frame(speaking: socket.socket, ends: float) -> tuple[int, int, int, bytes]:
     head = _read(speaking, 9, ends)
-    size = int.from_bytes(head[:3], "big")
-    return head[3], head[4], int.from_bytes(head[5:9], "big") & 0x7FFFFFFF, _read(speaking, size, ends)
+    payload = _read(speaking, int.from_bytes(head[:3], "big"), ends)
+    return head[3], head[4], int.from_bytes(head[5:9], "big") & 0x7FFFFFFF, payload
 
 
 def _read(speaking: socket.socket, size: int, ends: float) -> bytes:
-    parts, left = [], size
-    while left:
+    content = bytearray()
+    while len(content) < size:
         _wait_until(speaking, ends)
-        part = speaking.recv(left)
-        if not part:
+        if not (part := speaking.recv(size - len(content))):
             raise ValueError("it hung up")
-        parts.append(part)
-        left -= len(part)
-    return b"".join(parts)
+        content += part
+    return bytes(content)
 
 
 def fields_of(message: bytes) -> Fields:
@@ -219,6 +217,10 @@ def _inner(fields: Fields, field: int) -> Iterator[Fields]:
     return (fields_of(value) for value in fields.get(field, ()) if isinstance(value, bytes))
 
 
+def _first(fields: Fields, field: int) -> Fields:
+    return next(_inner(fields, field), {})
+
+
 def _text(fields: Fields, field: int) -> str:
     value = fields.get(field, [b""])[-1]
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else ""
@@ -227,7 +229,3 @@ def _text(fields: Fields, field: int) -> str:
 def _number(fields: Fields, field: int) -> int:
     value = fields.get(field, [0])[-1]
     return value if isinstance(value, int) else 0
-
-
-def _pairs(fields: Fields, field: int) -> dict[str, str]:
-    return {_text(each, 1): _text(each, 2) for each in _inner(fields, field)}

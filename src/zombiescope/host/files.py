@@ -14,6 +14,7 @@ import re
 import stat
 from collections import deque
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple, Protocol
@@ -29,9 +30,6 @@ FileKey = tuple[str, int]
 _MAPPED = re.compile(rb"(?m)^\S+ \S+ \S+ ([0-9a-f]+):([0-9a-f]+) ([0-9]+)")
 
 
-_PIECE_BYTES = 1 << 20
-
-
 class InUse(NamedTuple):
     holders: dict[FileKey, HeldBy]
     """One per file, for all must let go."""
@@ -42,9 +40,8 @@ class InUse(NamedTuple):
 def files_in_use(wanted: Collection[FileKey], proc: bytes = b"/proc") -> InUse:
     """Raises OSError where there is no /proc."""
     missing, holders, unread = set(wanted), dict[FileKey, HeldBy](), 0
-    own = os.getpid()
     for name in os.listdir(proc):
-        if not name.isdigit() or int(name) == own or not missing:
+        if not name.isdigit() or int(name) == os.getpid() or not missing:
             continue
         process = proc + b"/" + name
         try:
@@ -65,19 +62,16 @@ def key_of(status: os.stat_result) -> FileKey:
 
 def _opened(process: bytes) -> set[FileKey]:
     found = set()
-    folder = process + b"/fd"
-    for name in os.listdir(folder):
-        try:
-            found.add(key_of(os.stat(folder + b"/" + name)))
-        except FileNotFoundError:
-            continue  # closed meanwhile
+    for name in os.listdir(process + b"/fd"):
+        with suppress(FileNotFoundError):  # closed meanwhile
+            found.add(key_of(os.stat(process + b"/fd/" + name)))
     return found
 
 
 def _mapped(process: bytes) -> set[FileKey]:
     found: set[FileKey] = set()
     with open(process + b"/maps", "rb") as file:
-        while lines := file.readlines(_PIECE_BYTES):  # whoever maps most may map 65,000 files with names of 4 KiB
+        while lines := file.readlines(1 << 20):  # whoever maps most may map 65,000 files with names of 4 KiB
             found |= keys_in_maps(b"".join(lines))
     return found
 
@@ -151,15 +145,13 @@ class Files:
     def resolve(self, path: bytes, *, last: bool = True) -> bytes:
         """Where a path leads, following links (the last one too, if `last`); raises OSError."""
         head, _, name = path.rstrip(b"/").rpartition(b"/")
-        folder = self._folders.get(head)
-        if folder is None:
-            folder = self._folders[head] = self._walk(b"", head, last=True)
-        return self._walk(folder, name, last=last) or b"/"
+        if head not in self._folders:
+            self._folders[head] = self._walk(b"", head, last=True)
+        return self._walk(self._folders[head], name, last=last) or b"/"
 
     def _walk(self, place: bytes, path: bytes, *, last: bool) -> bytes:
         """Step by step from a place; a step up from the top stays at the top. Not `safe_paths.py`: an image has no descriptors."""
-        pending = deque(path.split(b"/"))
-        links = 0
+        pending, links = deque(path.split(b"/")), 0
         while pending:
             name = pending.popleft()
             if name == b"..":
@@ -174,10 +166,9 @@ class Files:
                 place = here
                 continue
             links += 1
-            if links > _LINKS_FOLLOWED:
-                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
-            if not entry.target:
-                raise OSError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+            if links > _LINKS_FOLLOWED or not entry.target:
+                code = errno.ELOOP if entry.target else errno.ENOENT
+                raise OSError(code, os.strerror(code), path)
             if entry.target.startswith(b"/"):
                 place = b""
             pending.extendleft(reversed(entry.target.split(b"/")))
@@ -226,8 +217,7 @@ class Files:
         return None
 
     def refuse(self, path: bytes, reason: str) -> None:
-        refusal = Refusal(path, reason)
-        if refusal not in self.refusals and len(self.refusals) < REFUSALS_KEPT:
+        if (refusal := Refusal(path, reason)) not in self.refusals and len(self.refusals) < REFUSALS_KEPT:
             self.refusals.append(refusal)
 
 
@@ -244,8 +234,7 @@ class FolderTree:
             if stat.S_ISLNK(status.st_mode):
                 target = os.readlink(name, dir_fd=parent)
                 return Entry(Kind.LINK, status.st_size, target, modified_at=status.st_mtime)
-        executable = bool(status.st_mode & 0o111)
-        return Entry(_kind(status.st_mode), status.st_size, executable=executable, modified_at=status.st_mtime)
+        return Entry(kind_of(status.st_mode), status.st_size, b"", bool(status.st_mode & 0o111), status.st_mtime)
 
     def names(self, path: bytes) -> list[bytes]:
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -256,16 +245,18 @@ class FolderTree:
             return [os.fsencode(found) for found in os.listdir(folder)]
 
     def content(self, path: bytes, limit: int) -> bytes:
-        with parent_below(self._root, path, BY_NUMBER) as (parent, name):
-            handle, _ = open_regular(name, dir_fd=parent)
-        with open(handle, "rb", buffering=0) as file:
+        with (
+            parent_below(self._root, path, BY_NUMBER) as (parent, name),
+            open(open_regular(name, dir_fd=parent)[0], "rb", buffering=0) as file,
+        ):
             data = file.read(limit + 1)
         if len(data) > limit:
             raise OSError(errno.EFBIG, f"more than {limit:,} bytes: not read", path)
         return data
 
 
-def _kind(mode: int) -> Kind:
-    if stat.S_ISREG(mode):
-        return Kind.FILE
-    return Kind.FOLDER if stat.S_ISDIR(mode) else Kind.OTHER
+_KINDS = {stat.S_IFREG: Kind.FILE, stat.S_IFDIR: Kind.FOLDER, stat.S_IFLNK: Kind.LINK}
+
+
+def kind_of(mode: int) -> Kind:
+    return _KINDS.get(stat.S_IFMT(mode), Kind.OTHER)

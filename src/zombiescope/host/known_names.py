@@ -14,15 +14,14 @@ import re
 import tomllib
 from collections.abc import Iterable, Iterator
 from functools import cache
+from itertools import chain
 from typing import NamedTuple
 
 from zombiescope.host.access import Host, names_or_nothing, read_or_nothing
 from zombiescope.host.safe_open import read_shipped
 
 _FIRST_PERSON, _NOBODY = 1000, 65534
-_MOST_TEXT = 1 << 20
-_MOST_TITLE = 4096
-_MOST_SYMBOLS = 64 << 20
+_MOST_TEXT, _MOST_TITLE, _MOST_SYMBOLS = 1 << 20, 4096, 64 << 20
 _ORDINARY = (b"localhost", b"(none)", b"")
 _MOUNT_ROOT, _MOUNT_POINT, _SOURCE = 3, 4, 1
 
@@ -42,8 +41,7 @@ class KnownNames(NamedTuple):
     """Of pods, their namespaces, workloads and containers."""
 
     def everything(self) -> Iterator[bytes]:
-        for names in self:
-            yield from names
+        return chain.from_iterable(self)
 
 
 NOBODY = KnownNames()
@@ -51,7 +49,7 @@ NOBODY = KnownNames()
 
 def read_known_names(host: Host) -> KnownNames:
     name, other = (_read(host, path).strip() for path in (b"/proc/sys/kernel/hostname", b"/etc/hostname"))
-    lines = [line.split(b"#")[0].split() for line in _read(host, b"/etc/hosts").split(b"\n")]
+    lines = (line.split(b"#")[0].split() for line in _lines(host, b"/etc/hosts"))
     table = [words for words in lines if len(words) > 1]
     full = {alias for words in table for alias in words[1:] if {name, other} & set(words[1:]) - set(_ORDINARY)}
     hosts = {
@@ -73,10 +71,8 @@ def read_known_names(host: Host) -> KnownNames:
 
 def kernel_symbols(host: Host) -> frozenset[str]:
     """The kernel's functions: public names, and what call chains are made of."""
-    table = read_or_nothing(host, b"/proc/kallsyms", _MOST_SYMBOLS)
-    return frozenset(
-        words[2].decode("ascii", "replace") for line in table.split(b"\n") if len(words := line.split()) > 2
-    )
+    lines = map(bytes.split, read_or_nothing(host, b"/proc/kallsyms", _MOST_SYMBOLS).split(b"\n"))
+    return frozenset(words[2].decode("ascii", "replace") for words in lines if len(words) > 2)
 
 
 _NODE = re.compile(rb"--(?:hostname-override|node-name)[=\0]([A-Za-z0-9.-]+)\0")
@@ -86,10 +82,8 @@ _OF_EVERY_CLUSTER = {b"default", b"kube-system", b"kube-public", b"kube-node-lea
 
 def _node_names(host: Host) -> set[bytes]:
     """As a kubelet was told to call this machine in its cluster."""
-    found: set[bytes] = set()
-    for process in _processes(host):
-        found.update(_NODE.findall(_read(host, process + b"/cmdline")[:_MOST_TITLE]))
-    return found
+    titles = (_read(host, process + b"/cmdline")[:_MOST_TITLE] for process in _processes(host))
+    return {name for title in titles for name in _NODE.findall(title)}
 
 
 def _pods(host: Host) -> set[bytes]:
@@ -97,32 +91,27 @@ def _pods(host: Host) -> set[bytes]:
     found: set[bytes] = set()
     for folder in names_or_nothing(host, _PODS):
         namespace, _, rest = folder.partition(b"_")
-        name = rest.rpartition(b"_")[0]
-        if not name:
-            continue
-        words = name.split(b"-")
-        found |= {namespace, *(b"-".join(words[:count]) for count in range(1, len(words) + 1))}
-        found.update(names_or_nothing(host, _PODS + b"/" + folder))
+        if name := rest.rpartition(b"_")[0]:
+            words = name.split(b"-")
+            found |= {namespace, *(b"-".join(words[:count]) for count in range(1, len(words) + 1))}
+            found.update(names_or_nothing(host, _PODS + b"/" + folder))
     return found - {b""}
 
 
 def _domains(host: Host, hosts: Iterable[bytes]) -> set[bytes]:
-    found = {_read(host, b"/proc/sys/kernel/domainname").strip()}
-    found |= {name.partition(b".")[2] for name in hosts}
-    for line in _read(host, b"/etc/resolv.conf").split(b"\n"):
-        words = line.split()
-        if words and words[0] in (b"search", b"domain"):
-            found.update(word.strip(b".") for word in words[1:])
+    found = {_read(host, b"/proc/sys/kernel/domainname").strip(), *(name.partition(b".")[2] for name in hosts)}
+    for first, *words in filter(None, map(bytes.split, _lines(host, b"/etc/resolv.conf"))):
+        if first in (b"search", b"domain"):
+            found.update(word.strip(b".") for word in words)
     return found - set(_ORDINARY)
 
 
 def _people(host: Host) -> set[bytes]:
     found: set[bytes] = set()
-    for path in (b"/etc/passwd", b"/etc/group"):
-        for line in _read(host, path).split(b"\n"):
-            fields = line.split(b":")
-            if len(fields) >= 4 and fields[2].isdigit() and _FIRST_PERSON <= int(fields[2]) != _NOBODY:
-                found |= {fields[0], *(field.rpartition(b"/")[2] for field in fields[5:6])}
+    for line in (*_lines(host, b"/etc/passwd"), *_lines(host, b"/etc/group")):
+        fields = line.split(b":")
+        if len(fields) >= 4 and fields[2].isdigit() and _FIRST_PERSON <= int(fields[2]) != _NOBODY:
+            found |= {fields[0], *(field.rpartition(b"/")[2] for field in fields[5:6])}
     return found - {b""}
 
 
@@ -147,7 +136,7 @@ class _Mount(NamedTuple):
 
 
 def _mounts(host: Host) -> Iterator[_Mount]:
-    for line in _read(host, b"/proc/self/mountinfo").split(b"\n"):
+    for line in _lines(host, b"/proc/self/mountinfo"):
         before, separator, after = line.partition(b" - ")
         left, right = before.split(b" "), after.split(b" ")
         if separator and len(left) > _MOUNT_POINT and len(right) > _SOURCE:
@@ -166,19 +155,15 @@ def _cgroups(host: Host, mounts: Iterable[_Mount]) -> set[bytes]:
 
 def _addresses(host: Host, table: Iterable[list[bytes]]) -> set[bytes]:
     """Of the machine's interfaces and of the machines it has a name for, written as programs write them."""
-    words = set(re.findall(rb"(?:\d{1,3}\.){3}\d{1,3}", _read(host, b"/proc/net/fib_trie")))
-    words |= {line[0] for line in table}
-    for line in _read(host, b"/proc/net/if_inet6").split(b"\n"):
-        if line:
-            words.add(b":".join(line[at : at + 4] for at in range(0, 32, 4)))
-    for line in _read(host, b"/etc/resolv.conf").split(b"\n"):
+    words = {line[0] for line in table}
+    words.update(re.findall(rb"(?:\d{1,3}\.){3}\d{1,3}", _read(host, b"/proc/net/fib_trie")))
+    for line in filter(None, _lines(host, b"/proc/net/if_inet6")):
+        words.add(b":".join(line[at : at + 4] for at in range(0, 32, 4)))
+    for line in _lines(host, b"/etc/resolv.conf"):
         words.update(line.split()[1:2] if line.startswith(b"nameserver") else ())
-    cards = {_read(host, b"/sys/class/net/" + name + b"/address").strip() for name in _interfaces(host) if name}
+    names = (line.partition(b":")[0].strip() for line in _lines(host, b"/proc/net/dev")[2:])
+    cards = {_read(host, b"/sys/class/net/" + name + b"/address").strip() for name in names if name}
     return {address for word in words for address in _foreign(word)} | (cards - {b"", b"00:00:00:00:00:00"})
-
-
-def _interfaces(host: Host) -> list[bytes]:
-    return [line.partition(b":")[0].strip() for line in _read(host, b"/proc/net/dev").split(b"\n")[2:]]
 
 
 def _foreign(word: bytes) -> Iterator[bytes]:
@@ -195,6 +180,10 @@ def _read(host: Host, path: bytes) -> bytes:
     return read_or_nothing(host, path)[:_MOST_TEXT]
 
 
+def _lines(host: Host, path: bytes) -> list[bytes]:
+    return _read(host, path).split(b"\n")
+
+
 WORD = rb"[A-Za-z0-9\x80-\xff]+"
 SHORTEST = 3
 """Letters. A name of one or two is in every text by chance (`id`, `io`, `vm`): it tells nobody apart, and is not searched for."""
@@ -206,13 +195,12 @@ _UIDS = re.compile(UID)
 _ALLOWED_WORDS = re.compile(WORD)
 _NUMBERED = re.compile(rb"([^0-9]+)[0-9]+")
 _LETTERS = re.compile(rb"[^0-9]+")
-_COMMENT = re.compile(rb"#[^\n]*")
 
 
 @cache
 def kept_words() -> frozenset[bytes]:
     """What our own strings spell out, what every Linux system spells out, and the units and programs of the knowledge base."""
-    listed = read_shipped("own_words.txt") + b"\n" + _COMMENT.sub(b"", read_shipped("system_words.txt"))
+    listed = read_shipped("own_words.txt") + b"\n" + re.sub(rb"#[^\n]*", b"", read_shipped("system_words.txt"))
     return frozenset(word for text in (listed, *_known_agents()) for word in _ALLOWED_WORDS.findall(text.lower()))
 
 

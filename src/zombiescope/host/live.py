@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 import time
 import weakref
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from zombiescope.errors import ObservationError, UsageError
+from zombiescope.errors import ObservationError, UsageError, reason_of
 from zombiescope.facts.names import raw, shown, shown_text
 from zombiescope.host.access import READ_LIMIT_BYTES, DirectoryWalk, Host, beside_recording
 from zombiescope.host.safe_paths import BY_NUMBER, ENTRY, READING, below, descriptor_of
@@ -75,16 +76,15 @@ class TreeHost:
         try:
             return os.stat(self._root).st_mtime
         except OSError as error:
-            why = (error.strerror or "it cannot be looked at").lower()
-            raise ObservationError(f"cannot look at {self.label}", why, "give a folder that stays") from error
+            raise ObservationError(
+                f"cannot look at {self.label}", reason_of(error), "give a folder that stays"
+            ) from error
 
     def monotonic(self) -> float:
         return 0.0
 
-    def experiment(self, name: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
+    def experiment(self, name: str, work: Callable[[], dict[str, Any]]) -> None:
         """Experimenting on a folder says nothing of the machine."""
-        del name, work
-        return None
 
     @contextmanager
     def _at(self, path: bytes) -> Iterator[int]:
@@ -168,8 +168,7 @@ class LiveHost:
     def monotonic(self) -> float:
         return time.perf_counter()
 
-    def experiment(self, name: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
-        del name
+    def experiment(self, name: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:  # noqa: ARG002
         return work()
 
 
@@ -212,19 +211,14 @@ def _inside(directory: bytes, prefix: bytes) -> tuple[list[bytes], list[bytes]]:
         names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
     if not names:
         return inner, leaves
-    stem = prefix + b"/"
-    descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with descriptor_of(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC) as descriptor:
         for name in names:
             try:
                 links = os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_nlink
+                (leaves if links == 2 else inner).append(prefix + b"/" + name)
             except OSError as error:
-                if error.errno in _GONE:
-                    continue
-                raise
-            (leaves if links == 2 else inner).append(stem + name)
-    finally:
-        os.close(descriptor)
+                if error.errno not in _GONE:
+                    raise
     return inner, leaves
 
 
@@ -233,8 +227,7 @@ def choose_host(root: bytes | None) -> Host:
         return LiveHost()
     if os.path.isfile(root):
         return _recording(root)
-    why = _why_no_folder(root)
-    if why:
+    if why := _why_no_folder(root):
         raise UsageError(f"cannot use {shown(root)} as a root", why, "give the folder of a recorded or mounted host")
     place = os.path.realpath(root)
     if os.path.lexists(os.path.join(place, b"recording.jsonl")):
@@ -250,28 +243,23 @@ def _recording(place: bytes) -> Host:
 
 def _why_no_folder(root: bytes) -> str:
     try:
-        status = os.stat(root)
+        return "" if stat.S_ISDIR(os.stat(root).st_mode) else "it is not a folder"
     except FileNotFoundError:
         return "there is no such folder"
     except OSError as error:
-        return (error.strerror or "it cannot be looked at").lower()
-    return "" if stat.S_ISDIR(status.st_mode) else "it is not a folder"
+        return reason_of(error)
 
 
 def _holds_a_live_proc(root: bytes) -> bool:
-    proc = os.path.join(root, b"proc")
-    for character in b"\\ \t\n":
-        proc = proc.replace(bytes([character]), b"\\%03o" % character)
+    proc = re.sub(rb"[\\ \t\n]", lambda found: b"\\%03o" % ord(found[0]), os.path.join(root, b"proc"))
     try:
         with open("/proc/self/mountinfo", "rb") as mounts:
-            lines = mounts.read().split(b"\n")
+            halves = [line.partition(b" - ") for line in mounts]
     except OSError:
         return False  # without a mount table nothing says that it is live
-    halves = [line.partition(b" - ") for line in lines]
     return any(after.startswith(b"proc ") and before.split(b" ")[4] == proc for before, _, after in halves)
 
 
-_HOSTNAME = b"/proc/sys/kernel/hostname"
 _LONGEST = 253
 
 
@@ -283,7 +271,7 @@ class ToldHost(LiveHost):
         self.cluster = shown_text(cluster)[:_LONGEST]
 
     def read(self, path: bytes, limit: int = READ_LIMIT_BYTES) -> bytes:
-        return self._name if self._name and path == _HOSTNAME else super().read(path, limit)
+        return self._name if self._name and path == b"/proc/sys/kernel/hostname" else super().read(path, limit)
 
 
 def told(host: Host, node: str, cluster: str) -> Host:

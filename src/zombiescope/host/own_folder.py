@@ -80,15 +80,12 @@ def own_folder(path: str, whose: Whose = OURS, *, make: bool = False) -> Iterato
             yield folder
 
 
-_OPEN_TO_ALL = 0o777
-
-
 def _close_fresh_volume(path: str, mode: int) -> None:
     """An empty volume of a pod is open to everybody (emptyDir): ours, mounted for us, nothing in it yet. We close it and go on.
     A folder for all, as /tmp and /dev/shm, is sticky: it stays as it is."""
     with suppress(OSError), descriptor_of(path, _FOLDER) as folder:
         status, above = os.fstat(folder), os.stat("..", dir_fd=folder)
-        is_ours = status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) & ~stat.S_ISGID == _OPEN_TO_ALL
+        is_ours = status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) & ~stat.S_ISGID == 0o777
         if is_ours and status.st_dev != above.st_dev and not os.listdir(folder):
             os.fchmod(folder, mode)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 PAGE_BYTES = mmap.PAGESIZE
 """Of the kernel that runs us. What is told about a machine is counted in `page_bytes_of`."""
-_EXPERIMENT = "page_bytes"
+
 _SMALLEST, _LARGEST = 1 << 12, 1 << 20
 
 
@@ -26,8 +26,7 @@ def page_bytes_of(host: Host) -> int:
     """Of a machine; of a folder or a recording that does not say, what nearly every machine has."""
     from zombiescope.facts.cgroups import PAGE_BYTES_UNTOLD  # noqa: PLC0415 (most ask for the size of our own)
 
-    outcome = host.experiment(_EXPERIMENT, lambda: {"bytes": PAGE_BYTES}) or {}
-    told = outcome.get("bytes")
+    told = (host.experiment("page_bytes", lambda: {"bytes": PAGE_BYTES}) or {}).get("bytes")
     if isinstance(told, int) and _SMALLEST <= told <= _LARGEST and not told & (told - 1):
         return told
     return PAGE_BYTES_UNTOLD

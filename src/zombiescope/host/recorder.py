@@ -38,12 +38,13 @@ def find_leaks(
             found.setdefault(name, where)
     addresses = {address.lower() for address in known.addresses}
     for part, where in _first_places(texts, _ADDRESSES).items():
-        if part.strip(b".:") in addresses or part in addresses:
+        if {part, part.strip(b".:")} & addresses:
             found.setdefault(part, where)
-    for name in _whole_names(known, kept):
+    # Names of several words, such as a domain: each word may be common, and all of them together are not.
+    people = (*known.hosts, *known.domains, *known.users)
+    for name in {name.lower() for name in people if len(name) >= SHORTEST and is_name(name, kept)}:
         form = re.compile(rb"(?<![a-z0-9])" + re.escape(name) + rb"(?![a-z0-9])")
-        place = next((where for text, where in texts.items() if name in text and form.search(text)), None)
-        if place is not None:
+        if place := next((where for text, where in texts.items() if name in text and form.search(text)), ""):
             found[name] = place
     return [Leak(name, found[name]) for name in sorted(found, key=lambda name: (-len(name), name))]
 
@@ -54,12 +55,6 @@ def _first_places(texts: Mapping[bytes, str], form: re.Pattern[bytes]) -> dict[b
         for part in form.findall(text):
             places.setdefault(part, where)
     return places
-
-
-def _whole_names(known: KnownNames, kept: frozenset[bytes] | set[bytes]) -> set[bytes]:
-    """Names of several words, such as a domain: each word may be common, and all of them together are not."""
-    people = (*known.hosts, *known.domains, *known.users)
-    return {name.lower() for name in people if len(name) >= SHORTEST and is_name(name, kept)}
 
 
 def _texts(archive: bytes, functions: frozenset[bytes]) -> dict[bytes, str]:
@@ -78,17 +73,13 @@ def _texts(archive: bytes, functions: frozenset[bytes]) -> dict[bytes, str]:
 
 
 def _texts_of(member: str, line: bytes) -> list[bytes]:
-    if member in CARRIED:
-        entry: dict[str, Any] = json.loads(line)
-        entry.pop(PACKED, None)  # numbers, as base64
-        return list(strings_of(entry))
-    return _line(line) if member == MEMBER else [line]
-
-
-def _line(line: bytes) -> list[bytes]:
     """Of an answer that only the kernel can write, the question alone."""
+    if member not in (*CARRIED, MEMBER):
+        return [line]
     entry: dict[str, Any] = json.loads(line)
-    if entry.get("ask") == "read" and is_kernels_own(bytes_of(entry["path"])):
+    if member in CARRIED:
+        entry.pop(PACKED, None)  # numbers, as base64
+    elif entry.get("ask") == "read" and is_kernels_own(bytes_of(entry["path"])):
         entry.pop("answer", None)
     return list(strings_of(entry))
 
@@ -111,8 +102,7 @@ class RecordingHost:
     """Looks like the host it wraps; `answers` is what was seen."""
 
     def __init__(self, host: Host, scrubber: Scrubber) -> None:
-        self._host = host
-        self._scrubber = scrubber
+        self._host, self._scrubber = host, scrubber
         self._now = 0.0
         self._listed: set[bytes] = set()
         self._is_experimenting = False
@@ -197,10 +187,8 @@ class RecordingHost:
     def _errno_of(self, path: bytes, error: OSError) -> str:
         """A directory that was listed and is gone vanished meanwhile: said so, for in a folder ENOENT means 'was never kept'."""
         folder = path.rpartition(b"/")[0]
-        is_gone = (
-            error.errno == errno.ENOENT and folder in self._listed and not answers(self._host.subdirectories, folder)
-        )
-        return "ENODEV" if is_gone else _name(error.errno)
+        is_lost = error.errno == errno.ENOENT and folder in self._listed
+        return "ENODEV" if is_lost and not answers(self._host.subdirectories, folder) else _name(error.errno)
 
     def _keep(self, seen: _Seen) -> None:
         if not self._is_experimenting:
@@ -220,11 +208,10 @@ class RecordingHost:
             case "subdirectories":
                 return self._texts(value)
             case "directories":
-                unreadable = [[text_of(self._scrubber.path(place)), _name(code)] for place, code in value.unreadable]
                 return {
                     "paths": self._texts(value.paths),
                     "leaves": self._texts(value.leaves),
-                    "unreadable": unreadable,
+                    "unreadable": [[*self._texts([place]), _name(code)] for place, code in value.unreadable],
                 }
             case _:
                 return value

@@ -97,9 +97,9 @@ def _lease(descriptor: int, name: bytes) -> bool:
     except OSError as error:
         if error.errno in (errno.EAGAIN, errno.EBUSY):
             raise InUseError(name) from error
-        if error.errno in _NO_LEASES:
-            return False
-        raise
+        if error.errno not in _NO_LEASES:
+            raise
+        return False
     return True
 
 
@@ -120,19 +120,19 @@ def let_cache_go(descriptor: int) -> None:
 
 def content_of(file: Held, limit: int) -> bytes:
     """From the very descriptor, whole; raises OSError where it is larger."""
-    parts, size = [], 0
-    while part := os.pread(file.descriptor, 1 << 16, size):
-        parts.append(part)
-        size += len(part)
-        if size > limit:
+    content = bytearray()
+    while part := os.pread(file.descriptor, 1 << 16, len(content)):
+        content += part
+        if len(content) > limit:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), file.name)
-    return b"".join(parts)
+    return bytes(content)
 
 
 # A folder of ours beside the files: the same file system and mount, or nothing could be moved into it.
 
 
 def names_aside(folder: int, name: bytes) -> list[int]:
+    """What was set aside and neither deleted nor put back; nothing where there is no such folder."""
     try:
         with own_folder_in(folder, name) as place:
             return sorted(int(each) for each in os.listdir(place) if each.isdecimal())
@@ -186,7 +186,6 @@ _IPC_RMID, _IPC_STAT = 0, 2
 _NAMES_OF_GENERIC = ("x86_64", "aarch64", "riscv64", "loongarch64")
 """Machines of 64 bits on which the kernel's `shmid_ds` is that of asm-generic."""
 _ATTACHED_AT = 88
-_TABLE = "/proc/sysvipc/shm"
 
 
 def attached(number: int) -> int:
@@ -196,14 +195,12 @@ def attached(number: int) -> int:
     buffer = ctypes.create_string_buffer(256)
     if _libc.shmctl(number, _IPC_STAT, buffer) != 0:
         raise last_error()
-    found: int = struct.unpack_from("=Q", buffer, _ATTACHED_AT)[0]
-    return found
+    return int(struct.unpack_from("=Q", buffer, _ATTACHED_AT)[0])
 
 
 def _listed(number: int) -> int:
-    with open(_TABLE, "rb") as table:
-        for line in table.read().split(b"\n")[1:]:
-            words = line.split()
+    with open("/proc/sysvipc/shm", "rb") as table:
+        for words in map(bytes.split, table.read().split(b"\n")[1:]):
             if len(words) > 6 and int(words[1]) == number:
                 return int(words[6])
     raise FileNotFoundError(2, "the segment is gone")
@@ -261,23 +258,20 @@ class Found(NamedTuple):
     xattrs: tuple[Attribute, ...] = ()
     """Access lists and labels among them."""
 
-    def as_plain(self) -> dict[str, Any]:
+    def as_plain(self, *, with_content: bool = True) -> dict[str, Any]:
         plain: dict[str, Any] = {"kind": self.kind}
-        if self.kind in ("file", "link"):
-            plain["content"] = base64.b64encode(self.content).decode()
-        if self.kind == "file":
-            plain["mode"] = self.mode
-        if self.kind in ("file", "link"):
-            plain |= {"uid": self.uid, "gid": self.gid, "mtime_ns": self.mtime_ns}
-            plain["xattrs"] = {name: base64.b64encode(value).decode() for name, value in self.xattrs}
-        return plain
+        if self.kind not in ("file", "link"):
+            return plain
+        plain |= {"content": base64.b64encode(self.content).decode()} if with_content else {}
+        plain |= {"mode": self.mode} if self.kind == "file" else {}
+        plain |= {"uid": self.uid, "gid": self.gid, "mtime_ns": self.mtime_ns}
+        return plain | {"xattrs": {name: base64.b64encode(value).decode() for name, value in self.xattrs}}
 
 
 def found_of(plain: dict[str, Any]) -> Found:
-    content = base64.b64decode(plain.get("content", ""))
     mode, uid, gid, mtime_ns = (int(plain.get(name, 0)) for name in ("mode", "uid", "gid", "mtime_ns"))
     xattrs = tuple(sorted((str(name), base64.b64decode(value)) for name, value in plain.get("xattrs", {}).items()))
-    return Found(str(plain["kind"]), content, mode, uid, gid, mtime_ns, xattrs)
+    return Found(str(plain["kind"]), base64.b64decode(plain.get("content", "")), mode, uid, gid, mtime_ns, xattrs)
 
 
 def found_at(place: bytes, path: bytes) -> Found:
@@ -286,10 +280,8 @@ def found_at(place: bytes, path: bytes) -> Found:
     if stat.S_ISLNK(status.st_mode):
         owner, at = (status.st_uid, status.st_gid), status.st_mtime_ns
         return Found("link", os.readlink(place), 0, *owner, at, read_attributes(place))
-    if stat.S_ISDIR(status.st_mode):
-        return Found("folder")
     if not stat.S_ISREG(status.st_mode):
-        return Found("other")
+        return Found("folder" if stat.S_ISDIR(status.st_mode) else "other")
     descriptor, status = open_regular(place)
     with open(descriptor, "rb") as file:
         content = file.read(READ_LIMIT_BYTES + 1)

@@ -12,6 +12,7 @@ import os
 import stat
 from collections.abc import Callable
 from contextlib import suppress
+from operator import attrgetter
 
 from zombiescope.host import removal
 from zombiescope.host.removal import Found, Held, InUseError, read_attributes, write_attributes
@@ -45,8 +46,7 @@ def copy_whole(old: int, new: int) -> None:
 
 def _copy_part(old: int, new: int, start: int, end: int) -> None:
     while start < end:
-        part = os.pread(old, min(_PART, end - start), start)
-        if not part:
+        if not (part := os.pread(old, min(_PART, end - start), start)):
             raise OSError(errno.EIO, "the file became shorter")
         while part:
             written = os.pwrite(new, part, start)
@@ -54,9 +54,9 @@ def _copy_part(old: int, new: int, start: int, end: int) -> None:
 
 
 def _is_same(old: int, new: int, size: int) -> bool:
-    if os.fstat(old).st_size != size or os.fstat(new).st_size != size:
-        return False
-    return all(os.pread(old, _PART, at) == os.pread(new, _PART, at) for at in range(0, size, _PART))
+    return os.fstat(old).st_size == os.fstat(new).st_size == size and all(
+        os.pread(old, _PART, at) == os.pread(new, _PART, at) for at in range(0, size, _PART)
+    )
 
 
 def take_after(file: Held, new: int) -> None:
@@ -66,9 +66,8 @@ def take_after(file: Held, new: int) -> None:
     os.fchmod(new, stat.S_IMODE(status.st_mode))
     write_attributes(new, read_attributes(file.descriptor))
     os.utime(new, ns=(status.st_atime_ns, status.st_mtime_ns))
-    now = os.fstat(new)
-    kept = ("st_mode", "st_uid", "st_gid", "st_size", "st_mtime_ns")
-    if any(getattr(now, name) != getattr(status, name) for name in kept):
+    kept = attrgetter("st_mode", "st_uid", "st_gid", "st_size", "st_mtime_ns")
+    if kept(os.fstat(new)) != kept(status):
         raise OSError(errno.EIO, "the copy did not take the file's mode, owner and times", file.name)
 
 

@@ -13,7 +13,7 @@ import os
 import stat
 from collections.abc import Callable, Collection
 
-from zombiescope.errors import UsageError
+from zombiescope.errors import UsageError, reason_of
 from zombiescope.facts.names import shown
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -56,8 +56,7 @@ def open_regular(
     named = os.open(path, os.O_PATH | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW), dir_fd=dir_fd)
     try:
         status = os.fstat(named)
-        reason = _why_not(named, status)
-        if reason:
+        if reason := _why_not(named, status):
             raise NotRegularError(reason, path)
         check(status)
         opened = os.open(f"/proc/self/fd/{named}", flags | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
@@ -73,10 +72,8 @@ def last_error(path: bytes | str | None = None) -> OSError:
 
 
 def _why_not(named: int, facts: os.stat_result) -> str:
-    if stat.S_ISLNK(facts.st_mode):
-        return "it is a link"
     if not stat.S_ISREG(facts.st_mode):
-        return "it is not a regular file"
+        return "it is a link" if stat.S_ISLNK(facts.st_mode) else "it is not a regular file"
     buffer = ctypes.create_string_buffer(_STATFS_BYTES)
     if _libc.fstatfs(named, buffer) != 0:
         return "its file system cannot be told"
@@ -107,7 +104,7 @@ def read_named(path: bytes) -> bytes:
         with open(path, "rb") as file:
             content = file.read(_LIMIT_BYTES + 1)
     except OSError as error:
-        raise UsageError(f"cannot read {shown(path)}", (error.strerror or str(error)).lower(), "name a file") from error
+        raise UsageError(f"cannot read {shown(path)}", reason_of(error), "name a file") from error
     if len(content) > _LIMIT_BYTES:
         raise UsageError(f"cannot read {shown(path)}", "it is larger than 4 MiB", "name a configuration file")
     return content

@@ -120,8 +120,8 @@ def held_open(descriptor: int) -> Iterator[int]:
 @contextmanager
 def _top(root: bytes, rules: Rules) -> Iterator[int]:
     if root.rstrip(b"/"):
-        by_links = rules._replace(links=True)  # an operator may name a root by a link
-        with folder_at(b"", os.path.join(os.getcwdb(), root), by_links) as folder:
+        # An operator may name a root by a link.
+        with folder_at(b"", os.path.join(os.getcwdb(), root), rules._replace(links=True)) as folder:
             yield folder
         return
     with descriptor_of("/", FOLDER) as folder:
@@ -151,8 +151,7 @@ class _Walk:
                 self._restart(self._names[:-1], path)
             if name in (b"", b".", b".."):
                 continue
-            target = self._enter(name, path)
-            if target is None:
+            if (target := self._enter(name, path)) is None:
                 continue
             links += 1
             if links > _MOST_LINKS:

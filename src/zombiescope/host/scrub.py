@@ -12,6 +12,7 @@ import hashlib
 import ipaddress
 import itertools
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -51,10 +52,10 @@ _RARE = rb"(?P<mail>" + _MAIL + rb")|(?P<mac>" + _MAC + rb")|(?P<address>" + _IP
 _UNIT_AT = re.compile(rb"\.(service|slice|scope|socket|mount|timer|target|device|swap|path)$")
 _UNIT = re.compile(rb"[A-Za-z0-9:_.\\@-]+\.(?:service|scope|slice|socket|mount|swap|timer|target)")
 _LETTERS = re.compile(rb"[^0-9]+")
-_MAKERS = "remains"
-_PODS = "pods"
+_MAKERS, _PODS = "remains", "pods"
 _OF_EVERY_CLUSTER = (b"default", b"kube-system", b"kube-public", b"kube-node-lease", b"*")
 _SYMBOLS = "kernel_stacks"
+_EXAMPLES = {4: b"192.0.2.%d", 6: b"2001:db8::%x"}
 _ALPHABET = "ghjkmnpqrstvwxz"
 """No vowel, so that a substitute is no word; no hexadecimal digit, so that it never looks like part of an id."""
 
@@ -76,11 +77,23 @@ class Scrubber:
         # A recording of a recording meets the ids that were drawn for that one: it draws others.
         self._salt = hashlib.sha256(b"\0".join(known.everything())).digest()
         self._substitutes: dict[bytes, bytes] = {}
-        self._counts: dict[bytes, int] = {}
+        self._counts: Counter[bytes] = Counter()
         self._words: dict[bytes, bytes] = {}
         self._names: dict[bytes, bytes] = {}
         self._texts: dict[bytes, bytes] = {}
-        self._by_kind = self._kinds()
+        # How what the pattern has found is replaced, by the name of its group.
+        self._by_kind: dict[str, Callable[[bytes], bytes]] = {
+            "word": self._remembered_word,
+            "workload": self._workload,
+            "known": self._substitutes.__getitem__,
+            "home": lambda text: self._substitute(text, b"user%d"),
+            "uid": self._id,
+            "pod": lambda text: text,
+            "escaped": self._escaped,
+            "mail": self._mail,
+            "mac": lambda text: self._substitute(text, b"02:00:00:00:00:%02x"),
+            "address": self._address,
+        }
         self._pods = frozenset(() if keeps_names else known.pods)
         kinds = [
             (self._pods, b"pod%d"), (known.domains, b"domain%d.example"), (known.hosts, b"host%d"), (known.users, b"user%d"),
@@ -112,10 +125,9 @@ class Scrubber:
 
     def path(self, path: bytes) -> bytes:
         """Remembered: a host may have a hundred thousand, each asked about several times."""
-        found = self._texts.get(path)
-        if found is None:
-            found = self._texts[path] = self.text(path)
-        return found
+        if path not in self._texts:
+            self._texts[path] = self.text(path)
+        return self._texts[path]
 
     def content(self, path: bytes, content: bytes) -> bytes:
         if path == b"/proc/sys/kernel/hostname":
@@ -135,8 +147,10 @@ class Scrubber:
 
     def outcome(self, name: str, value: Any) -> Any:
         """Every string inside a JSON value, keys too."""
-        symbols = self._symbols() if name == _SYMBOLS else frozenset()
-        return self._cleaned(self._without_pods(value) if name == _PODS else value, symbols)
+        return self._cleaned(
+            self._without_pods(value) if name == _PODS else value,
+            self._symbols() if name == _SYMBOLS else frozenset(),
+        )
 
     def _without_pods(self, value: Any) -> Any:
         """Where each text is a name or a list of them, a name goes also if it is an everyday word."""
@@ -198,32 +212,15 @@ class Scrubber:
     def _replaced(self, match: re.Match[bytes]) -> bytes:
         return self._by_kind[match.lastgroup or "pod"](match[0])
 
-    def _kinds(self) -> dict[str, Callable[[bytes], bytes]]:
-        """How what the pattern has found is replaced, by the name of its group."""
-        return {
-            "word": self._remembered_word,
-            "workload": self._workload,
-            "known": self._substitutes.__getitem__,
-            "home": lambda text: self._substitute(text, b"user%d"),
-            "uid": self._id,
-            "pod": lambda text: text,
-            "escaped": self._escaped,
-            "mail": self._mail,
-            "mac": lambda text: self._substitute(text, b"02:00:00:00:00:%02x"),
-            "address": self._address,
-        }
-
     def _mail(self, text: bytes) -> bytes:
         """A unit's instance such as user@1000.service only looks like one."""
-        if _UNIT_AT.search(text):
-            return self._common.sub(self._replaced, text)
-        return self._substitute(text, b"user%d@example.org")
+        is_unit = _UNIT_AT.search(text)
+        return self._common.sub(self._replaced, text) if is_unit else self._substitute(text, b"user%d@example.org")
 
     def _remembered_word(self, word: bytes) -> bytes:
-        found = self._words.get(word)
-        if found is None:
-            found = self._words[word] = self._word(word)
-        return found
+        if word not in self._words:
+            self._words[word] = self._word(word)
+        return self._words[word]
 
     def _word(self, word: bytes) -> bytes:
         if may_stay(word, self.kept):
@@ -252,10 +249,9 @@ class Scrubber:
             return original
         plain = original.replace(b"-", b"").replace(b"_", b"")
         if plain not in self._substitutes:
-            tries = itertools.count(len(self._substitutes) * 1000)
             drawn = (
                 hashlib.shake_256(b"%s%d" % (self._salt, number)).hexdigest(64)[: len(plain)].encode()
-                for number in tries
+                for number in itertools.count(len(self._substitutes) * 1000)
             )
             self._substitutes[plain] = next(made for made in drawn if ID.fullmatch(made))
         fresh = iter(self._substitutes[plain])
@@ -263,7 +259,7 @@ class Scrubber:
 
     def _escaped(self, text: bytes) -> bytes:
         r"""`\x2d` of systemd is a dash; what stands for a letter is part of a name."""
-        codes = bytes(int(code, 16) for code in text.split(b"\\x")[1:])
+        codes = (int(code, 16) for code in text.split(b"\\x")[1:])
         is_name = any(code >= 0x80 or chr(code).isalnum() for code in codes)
         return self._name(text) if is_name and not self.keeps_names else text
 
@@ -272,22 +268,19 @@ class Scrubber:
             address = ipaddress.ip_address(text.decode("ascii"))
         except ValueError:
             return self._common.sub(self._replaced, text)
-        if address.is_loopback or address.is_unspecified:
-            return text
-        return self._substitute(text, b"192.0.2.%d" if address.version == 4 else b"2001:db8::%x")
+        is_everybodys = address.is_loopback or address.is_unspecified
+        return text if is_everybodys else self._substitute(text, _EXAMPLES[address.version])
 
     def _substitute(self, original: bytes, form: bytes) -> bytes:
         if original not in self._substitutes:
-            self._counts[form] = self._counts.get(form, 0) + 1
+            self._counts[form] += 1
             self._substitutes[original] = form % self._counts[form]
         return self._substitutes[original]
 
     def _pseudonyms(self) -> Iterator[bytes]:
         for length in itertools.count(3):
-            for letters in itertools.product(_ALPHABET, repeat=length):
-                made = "".join(letters).encode()
-                if made not in self.kept and made not in self._avoided:
-                    yield made
+            made = ("".join(letters).encode() for letters in itertools.product(_ALPHABET, repeat=length))
+            yield from (name for name in made if name not in self.kept and name not in self._avoided)
 
     @property
     def taken_out(self) -> int:
@@ -309,9 +302,7 @@ def strings_of(value: Any) -> Iterator[bytes]:
             for entry in value:
                 yield from strings_of(entry)
         case dict():
-            for key, entry in value.items():
-                yield from strings_of(key)
-                yield from strings_of(entry)
+            yield from strings_of([part for pair in value.items() for part in pair])
         case _:
             return
 

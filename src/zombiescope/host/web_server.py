@@ -15,10 +15,9 @@ from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from zombiescope.errors import ObservationError, UsageError
+from zombiescope.errors import ObservationError, UsageError, reason_of
 from zombiescope.facts.names import quiet
 
-_CHUNK = 1 << 20
 _MOST_SHOWN = 200
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _PASSES = (429, 502, 503, 504)
@@ -66,8 +65,9 @@ class WebServer:
         except ValueError as error:
             raise UsageError(what, str(error).lower(), example) from error
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
-            why = "it is not http://HOST[:PORT][/PATH]; a password does not belong in an address"
-            raise UsageError(what, why, example)
+            raise UsageError(
+                what, "it is not http://HOST[:PORT][/PATH]; a password does not belong in an address", example
+            )
         self._host, self._is_secure = parts.hostname, parts.scheme == "https"
         self.path = parts.path.rstrip("/")
         self._access, self._timeout = access, timeout_seconds
@@ -100,15 +100,16 @@ class WebServer:
                 content,
                 answer.getheader("Content-Type", ""),
                 quiet(answer.getheader("Location", "nowhere")[:_MOST_SHOWN]) if 300 <= answer.status < 400 else "",
-                _seconds(answer.getheader("Retry-After")),
+                seconds_of(answer.getheader("Retry-After")),
             )
         except TimeoutError as error:
             raise NoReplyError(f"it did not answer within {self._timeout:.0f} s") from error
         except (OSError, http.client.HTTPException) as error:
             raise NoReplyError(why_failed(error), may_pass=not getattr(error, "verify_message", None)) from error
         except ValueError as error:  # it would quote what must not be shown
-            why = "the request cannot be written: a token or a tenant is not plain text"
-            raise NoReplyError(why, may_pass=False) from error
+            raise NoReplyError(
+                "the request cannot be written: a token or a tenant is not plain text", may_pass=False
+            ) from error
         finally:
             connection.close()
 
@@ -124,17 +125,13 @@ class WebServer:
                 f"cannot ask {self.name}", "this build has no TLS", "use an installed zombiescope"
             ) from error
         except OSError as error:
-            why = (error.strerror or str(error)).lower()
-            raise UsageError(f"cannot read {self._access.ca_file}", why, "--ca-file FILE") from error
+            raise UsageError(f"cannot read {self._access.ca_file}", reason_of(error), "--ca-file FILE") from error
         return http.client.HTTPSConnection(self._host, self._port, timeout=self._timeout, context=context)
 
     def _own_headers(self) -> dict[str, str]:
-        headers = {"User-Agent": "zombiescope"}
-        if self._access.token is not None:
-            headers["Authorization"] = f"Bearer {self._access.token}"
-        if self._access.tenant is not None:
-            headers["X-Scope-OrgID"] = self._access.tenant
-        return headers
+        token, tenant, _ = self._access
+        headers = {"Authorization": token and f"Bearer {token}", "X-Scope-OrgID": tenant}
+        return {"User-Agent": "zombiescope", **{name: said for name, said in headers.items() if said is not None}}
 
 
 @contextmanager
@@ -166,30 +163,29 @@ def deadline(connection: http.client.HTTPConnection, seconds: float) -> Iterator
 
 
 def _body(answer: http.client.HTTPResponse, most_bytes: int) -> bytes:
-    parts, total = [], 0
-    while part := answer.read1(_CHUNK):
-        parts.append(part)
-        total += len(part)
-        if total > most_bytes:
+    content = bytearray()
+    while part := answer.read1(1 << 20):
+        content += part
+        if len(content) > most_bytes:
             raise NoReplyError(f"its answer is larger than {most_bytes >> 20} MiB", may_pass=False)
-    return b"".join(parts)
+    return bytes(content)
 
 
 def why_failed(error: Exception) -> str:
     """In words; of a certificate, what is wrong with it."""
-    if isinstance(error, http.client.RemoteDisconnected):
-        return "it hung up without an answer"
-    if isinstance(error, http.client.IncompleteRead):
-        return "it hung up in the middle of its answer"
-    if isinstance(error, http.client.BadStatusLine):
-        return "what it answers is not HTTP"
-    why = (
-        getattr(error, "verify_message", None) or getattr(error, "strerror", None) or str(error) or type(error).__name__
-    )
-    return quiet(why)[:_MOST_SHOWN].lower()
+    match error:
+        case http.client.RemoteDisconnected():
+            return "it hung up without an answer"
+        case http.client.IncompleteRead():
+            return "it hung up in the middle of its answer"
+        case http.client.BadStatusLine():
+            return "what it answers is not HTTP"
+        case _:
+            why = getattr(error, "verify_message", None) or reason_of(error) or type(error).__name__
+            return quiet(why)[:_MOST_SHOWN].lower()
 
 
-def _seconds(text: str | None) -> float | None:
+def seconds_of(text: str | None) -> float | None:
     """None: it does not say, or names a date."""
     return float(text) if text and text.isascii() and text.isdigit() and len(text) < 7 else None
 
@@ -201,8 +197,7 @@ def patiently(ask: Callable[[], Reply], tries: int, sleep: Callable[[float], Non
     for _ in range(tries - 1):
         told: float | None = None
         try:
-            reply = ask()
-            if reply.status not in _PASSES:
+            if (reply := ask()).status not in _PASSES:
                 return reply
             told = reply.retry_after
         except NoReplyError as error:
@@ -213,8 +208,7 @@ def patiently(ask: Callable[[], Reply], tries: int, sleep: Callable[[float], Non
     return ask()
 
 
-_MOST_BYTES = 64 << 20
-_MOST_SECONDS = 30.0
+_MOST_BYTES, _MOST_SECONDS = 64 << 20, 30.0
 _HINT = "is the address right?"
 _EXAMPLE = "http://127.0.0.1:8265"
 

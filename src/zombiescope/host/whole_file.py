@@ -67,6 +67,12 @@ def _give_name(folder: int, beside: str, name: bytes | str, *, replace: bool) ->
     os.unlink(beside, dir_fd=folder)
 
 
+def write_all(descriptor: int, content: bytes | memoryview) -> None:
+    """A pipe, and a disk that fills up, take a part first."""
+    while content:
+        content = content[os.write(descriptor, content) :]
+
+
 def sync_folder(folder: bytes | str) -> None:
     """The names in it are on the disk, too."""
     with descriptor_of(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) as descriptor:

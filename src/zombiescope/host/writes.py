@@ -24,7 +24,6 @@ from zombiescope.host.removal import (
     Identity,
     InUseError,
     found_at,
-    held,
     let_cache_go,
     the_file,
     write_attributes,
@@ -77,14 +76,6 @@ class Writer:
     def folder(self, path: bytes) -> AbstractContextManager[int]:
         """Of files that are to be deleted: no link on the way, and no stranger's folder that leads to another's."""
         return folder_at(self.root, path, STRICT)
-
-    def hold(self, folder: int, name: bytes, wanted: Identity) -> AbstractContextManager[Held]:
-        """One file of such a folder, for as long as it takes; raises OSError, InUseError among them."""
-        return held(folder, name, wanted)
-
-    def names_aside(self, folder: int, aside: bytes) -> list[int]:
-        """What was set aside and neither deleted nor put back; nothing where there is no such folder."""
-        return removal.names_aside(folder, aside)
 
     # Files, links and folders of the machine.
 
@@ -271,8 +262,7 @@ class Writer:
         with self._step("swapon" if on else "swapoff"):
             libc = ctypes.CDLL(None, use_errno=True)
             flags = _SWAP_FLAG_PREFER | priority if priority >= 0 else 0
-            done = libc.swapon(device, flags) if on else libc.swapoff(device)
-            if done != 0:
+            if (libc.swapon(device, flags) if on else libc.swapoff(device)) != 0:
                 raise last_error(device)
 
     def settle(self) -> None:
@@ -286,10 +276,9 @@ class Writer:
 
     def systemctl(self, *words: str, seconds: float = 150.0) -> Ran:
         """Raises OSError where it is not installed or does not end in time."""
-        only_asks = words[0] in ("show", "is-active", "is-enabled")
-        with nullcontext() if only_asks else self._step(f"systemctl {words[0]}"):
-            ran = ask_program("systemctl", *words, seconds=seconds)
-            if ran is None:
+        is_question = words[0] in ("show", "is-active", "is-enabled")
+        with nullcontext() if is_question else self._step(f"systemctl {words[0]}"):
+            if (ran := ask_program("systemctl", *words, seconds=seconds)) is None:
                 raise OSError(errno.ENOENT, "systemctl is not installed")
         return ran
 
@@ -318,8 +307,7 @@ class Writer:
 
     def _require_no_stranger(self, folder: int, path: bytes) -> None:
         """What we place would be in their hands. An unpacked image may belong to one user as a whole."""
-        owner = os.fstat(folder).st_uid
-        if owner in (0, os.geteuid()):
+        if (owner := os.fstat(folder).st_uid) in (0, os.geteuid()):
             return
         with folder_at(self.root, b"") as top:
             if os.fstat(top).st_uid != owner:

@@ -26,8 +26,7 @@ class ZstdLibrary:
         self._library.ZSTD_isError.argtypes = (ctypes.c_size_t,)
 
     def begin(self) -> ctypes.c_void_p:
-        stream = self._library.ZSTD_createDStream()
-        if not stream:
+        if not (stream := self._library.ZSTD_createDStream()):
             raise MemoryError("zstd finds no memory")
         return ctypes.c_void_p(stream)
 
@@ -49,8 +48,7 @@ class ZstdUnpacker:
         self._library = library
         self._stream = library.begin()
         self._waiting = b""
-        self._may_have_more = False
-        self.eof = False
+        self._may_have_more = self.eof = False
 
     @property
     def needs_input(self) -> bool:

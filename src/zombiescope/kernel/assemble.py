@@ -44,8 +44,8 @@ def birth_times(memcgs: Sequence[RawMemcg], clock: Clock, *, is_v2: bool) -> lis
     else:
         return [None] * len(memcgs)
     latest = clock.wall_seconds
-    earliest = latest - clock.monotonic_seconds - _SLACK_SECONDS
-    first, last = (earliest - zero) * per_second, (latest - zero) * per_second
+    first = (latest - clock.monotonic_seconds - _SLACK_SECONDS - zero) * per_second
+    last = (latest - zero) * per_second
     times = [
         zero + stamp / per_second if stamp and first <= stamp <= last else _edge(stamp, last, per_second, latest)
         for stamp in stamps
@@ -91,18 +91,6 @@ class _Above(NamedTuple):
 _OVER_ALL = _Above(b"", b"/", None)
 
 
-class _Tree:
-    """The cgroups seen so far that have children; a parent always comes before them."""
-
-    def __init__(self) -> None:
-        self.parents: dict[int, _Above] = {}
-        self.orphans = 0
-
-    def over(self, parent: int) -> _Above:
-        self.orphans += parent != 0
-        return _OVER_ALL
-
-
 class _Shapes:
     """Zombies of the same shape share their records: on a host with many, nearly all are alike."""
 
@@ -119,15 +107,17 @@ class _Shapes:
 
 
 def assemble(raw: RawWalk, mounts: MountPaths, tier: Tier, page_bytes: int = PAGE_BYTES) -> Walk:
-    tree, shapes, namer = _Tree(), _Shapes(), PinNamer(mounts)
+    shapes, namer, orphans = _Shapes(), PinNamer(mounts), 0
     zombies: list[Zombie] = []
+    parents = {0: _OVER_ALL}  # those seen so far that have children: a parent always comes before them
     births = birth_times(raw.memcgs, raw.clock, is_v2=raw.is_v2)
     children = Counter([memcg.parent for memcg in raw.memcgs])
     writeback = _by_css(raw.writeback)
-    add, make, parents = zombies.append, tuple.__new__, tree.parents
+    add, make = zombies.append, tuple.__new__
     for memcg, born_at in zip(raw.memcgs, births, strict=True):
         css, up = memcg.css, memcg.parent
-        above = parents.get(up) or tree.over(up)
+        orphans += up not in parents
+        above = parents.get(up, _OVER_ALL)
         path = above.path + b"/" + memcg.name if up else b"/"
         dying = memcg.flags & CSS_DYING
         count = children.get(css, 0)
@@ -141,16 +131,17 @@ def assemble(raw: RawWalk, mounts: MountPaths, tier: Tier, page_bytes: int = PAG
         pins = namer.of_folios(memcg) + others if others else namer.of_folios(memcg)
         if css in writeback:
             pins = without_explained(pins, references, writeback[css]) + namer.of_writeback(writeback[css])
-        life = (memcg.id, memcg.serial, path, memcg.level, above.live, born_at, None)
         unsplit = memcg.lru_anon if pages.anon is None else 0
-        more = (references, pages, pins, memcg.peak * page_bytes, memcg.oom_kills, above.id, unsplit)
-        add(make(Zombie, life + more))
+        add(make(Zombie, (
+            memcg.id, memcg.serial, path, memcg.level, above.live, born_at, None,
+            references, pages, pins, memcg.peak * page_bytes, memcg.oom_kills, above.id, unsplit,
+        )))  # fmt: skip
     runs = raw.runs_nanoseconds
     return Walk(
         tier=tier,
         zombies=tuple(zombies),
         live_count=len(raw.memcgs) - len(zombies),
-        gaps=tuple(_gaps(raw, tree, zombies)),
+        gaps=tuple(_gaps(raw, orphans, zombies)),
         chunks=len(runs),
         kernel_nanoseconds=sum(runs) if runs else None,
         longest_run_nanoseconds=max(runs, default=None),
@@ -186,9 +177,7 @@ def _pages(memcg: RawMemcg) -> Pages:
 def _references(memcg: RawMemcg, children: int) -> References:
     total = memcg.refs if memcg.refs >= 0 else None
     swap = None if memcg.swap < 0 else int(memcg.swap > 0)
-    folios = memcg.folios if memcg.walked else None
-    if memcg.unevictable:
-        folios = None
+    folios = memcg.folios if memcg.walked and not memcg.unevictable else None
     if total is None or swap is None:
         return References(total, folios, children, swap, None)
     if folios is None and memcg.lru_anon + memcg.lru_file + memcg.unevictable == total - children - swap:
@@ -197,10 +186,10 @@ def _references(memcg: RawMemcg, children: int) -> References:
     return References(total, folios, children, swap, rest if rest is None or rest >= 0 else None)
 
 
-def _gaps(raw: RawWalk, tree: _Tree, zombies: list[Zombie]) -> list[Gap]:
+def _gaps(raw: RawWalk, orphans: int, zombies: list[Zombie]) -> list[Gap]:
     gaps = [Gap("zombies", note, "run it again") for note in raw.notes]
-    if tree.orphans:
-        gaps.append(Gap("zombies[].path", f"{tree.orphans} cgroups appeared without their parent", "run it again"))
+    if orphans:
+        gaps.append(Gap("zombies[].path", f"{orphans} cgroups appeared without their parent", "run it again"))
     if not zombies:
         return gaps
     gaps.append(Gap("zombies[].died_at", "the kernel does not keep the time of death", "the time of birth is known"))

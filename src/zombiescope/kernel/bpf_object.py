@@ -74,8 +74,7 @@ def address_of(buffer: bytearray) -> int:
 
 def refusal(step: str, number: int) -> BpfRefusedError:
     why, hint = _WORDS.get(number, ("", _LOWER_TIERS))
-    name = errno.errorcode.get(number, str(number))
-    said = f"bpf({step}) failed with {name} ({os.strerror(number)})"
+    said = f"bpf({step}) failed with {errno.errorcode.get(number, str(number))} ({os.strerror(number)})"
     return BpfRefusedError(_WHAT, f"{said}: {why}" if why else said, hint, number)
 
 
@@ -159,13 +158,11 @@ def split_blob(name: str, content: bytes) -> tuple[dict[str, Any], bytes]:
     return header, content[start + size :]
 
 
-_ARRAY_MAP = 2
-_SYSCALL_PROGRAM = 31
-_SLEEPABLE = 1 << 4
+_ARRAY_MAP, _SYSCALL_PROGRAM, _SLEEPABLE = 2, 31, 1 << 4
 _CONTEXT = struct.Struct("<IIIIQ")  # struct bpf_loader_ctx
 _MAP = struct.Struct("<iIQ")  # struct bpf_map_desc
 _UNSIGNED = struct.Struct("<I")
-_INFO_BYTES, _RUN_NS_AT, _RUNS_AT, _MISSES_AT = 216, 192, 200, 208  # struct bpf_prog_info up to recursion_misses (5.12)
+_INFO_BYTES, _RUNS_AT, _MISSES_AT = 216, 192, 208  # struct bpf_prog_info up to recursion_misses (5.12)
 
 
 class BpfObject:
@@ -174,28 +171,21 @@ class BpfObject:
         self._links: list[int] = []
         context = _run_loader(blob, entries)
         first_program = _CONTEXT.size + _MAP.size * len(blob.maps)
-        self._maps = {
+        self.maps: dict[str, int] = {
             name: _MAP.unpack_from(context, _CONTEXT.size + _MAP.size * i)[0] for i, name in enumerate(blob.maps)
         }
-        self._programs = {
+        """Descriptors by name, as those of the programs."""
+        self.programs: dict[str, int] = {
             name: _UNSIGNED.unpack_from(context, first_program + 4 * i)[0] for i, name in enumerate(blob.programs)
         }
 
     def run(self, program: str) -> None:
-        attributes = bytearray(80)
-        _UNSIGNED.pack_into(attributes, 0, self._programs[program])
-        call(Command.PROG_TEST_RUN, attributes)
+        call(Command.PROG_TEST_RUN, bytearray(struct.pack("<I76x", self.programs[program])))
 
     def map_memory(self, name: str, size: int, *, writable: bool = False) -> mmap.mmap:
         rounded = (size + PAGE_BYTES - 1) & -PAGE_BYTES
         access = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
-        return mmap.mmap(self._maps[name], rounded, mmap.MAP_SHARED, access)
-
-    def program_descriptor(self, program: str) -> int:
-        return int(self._programs[program])
-
-    def map_descriptor(self, name: str) -> int:
-        return int(self._maps[name])
+        return mmap.mmap(self.maps[name], rounded, mmap.MAP_SHARED, access)
 
     def hold(self, programs: Iterable[str]) -> None:
         """Attached, in this order, until `let_go` or `close`."""
@@ -208,9 +198,7 @@ class BpfObject:
 
     def attach(self, program: str) -> int:
         """To the tracepoint that the program was built for. Closing the descriptor detaches it."""
-        attributes = bytearray(16)
-        struct.pack_into("<QI", attributes, 0, 0, self._programs[program])
-        return call(Command.RAW_TRACEPOINT_OPEN, attributes)
+        return call(Command.RAW_TRACEPOINT_OPEN, bytearray(struct.pack("<QI4x", 0, self.programs[program])))
 
     def missed_runs(self, program: str) -> int:
         """How often the kernel skipped the program because it was already running on that CPU; 0 where it does not count."""
@@ -218,20 +206,19 @@ class BpfObject:
 
     def run_time(self, program: str) -> tuple[int, int]:
         """Nanoseconds and runs, while somebody had the kernel count them (`count_run_times`, or kernel.bpf_stats_enabled)."""
-        info = self._info(program)
-        return struct.unpack_from("<Q", info, _RUN_NS_AT)[0], struct.unpack_from("<Q", info, _RUNS_AT)[0]
+        return struct.unpack_from("<QQ", self._info(program), _RUNS_AT)
 
     def _info(self, program: str) -> bytearray:
-        info, attributes = bytearray(_INFO_BYTES), bytearray(16)
-        struct.pack_into("<IIQ", attributes, 0, self._programs[program], len(info), address_of(info))
-        call(Command.OBJ_GET_INFO_BY_FD, attributes)
+        info = bytearray(_INFO_BYTES)
+        asked = struct.pack("<IIQ", self.programs[program], len(info), address_of(info))
+        call(Command.OBJ_GET_INFO_BY_FD, bytearray(asked))
         return info
 
     def close(self) -> None:
         self.let_go()
-        for descriptor in (*self._maps.values(), *self._programs.values()):
+        for descriptor in (*self.maps.values(), *self.programs.values()):
             os.close(descriptor)
-        self._maps, self._programs = {}, {}
+        self.maps, self.programs = {}, {}
 
     def __enter__(self) -> Self:
         return self
@@ -254,10 +241,8 @@ def _run_loader(blob: Blob, entries: Mapping[str, int]) -> bytearray:
     _CONTEXT.pack_into(context, 0, len(context), 0, 0, 0, 0)
     for number, name in enumerate(blob.maps):
         _MAP.pack_into(context, _CONTEXT.size + _MAP.size * number, 0, entries.get(name, 0), 0)
-    attributes = bytearray(80)
     with held_open(_loader_data(blob.data)) as data, held_open(_loader_program(blob.instructions, data)) as loader:
-        _UNSIGNED.pack_into(attributes, 0, loader)
-        struct.pack_into("<I4xQ", attributes, 40, len(context), address_of(context))
+        attributes = bytearray(struct.pack("<I36xI4xQ24x", loader, len(context), address_of(context)))
         call(Command.PROG_TEST_RUN, attributes)
     (result,) = struct.unpack_from("<i", attributes, 4)
     if result < 0:
@@ -266,14 +251,12 @@ def _run_loader(blob: Blob, entries: Mapping[str, int]) -> bytearray:
 
 
 def _loader_data(data: bytes) -> int:
-    attributes = bytearray(72)
-    struct.pack_into("<IIII", attributes, 0, _ARRAY_MAP, 4, len(data), 1)
-    attributes[28:40] = b"__loader.map"
-    descriptor = call(Command.MAP_CREATE, attributes)
-    key, value, update = bytearray(4), bytearray(data), bytearray(32)
-    struct.pack_into("<I4xQQQ", update, 0, descriptor, address_of(key), address_of(value), 0)
+    asked = struct.pack("<IIII12x12s32x", _ARRAY_MAP, 4, len(data), 1, b"__loader.map")
+    descriptor = call(Command.MAP_CREATE, bytearray(asked))
+    key, value = bytearray(4), bytearray(data)
+    update = struct.pack("<I4xQQQ", descriptor, address_of(key), address_of(value), 0)
     try:
-        call(Command.MAP_UPDATE_ELEM, update)
+        call(Command.MAP_UPDATE_ELEM, bytearray(update))
     except BaseException:
         os.close(descriptor)
         raise
@@ -283,16 +266,12 @@ def _loader_data(data: bytes) -> int:
 def _loader_program(instructions: bytes, data: int) -> int:
     code, licence = bytearray(instructions), bytearray(b"Dual BSD/GPL\0")
     descriptors = bytearray(struct.pack("<i", data))
-    attributes = bytearray(128)
-    struct.pack_into("<IIQQ", attributes, 0, _SYSCALL_PROGRAM, len(code) // 8, address_of(code), address_of(licence))
-    struct.pack_into("<I", attributes, 44, _SLEEPABLE)
-    attributes[48:61] = b"__loader.prog"
-    struct.pack_into("<Q", attributes, 120, address_of(descriptors))
-    return call(Command.PROG_LOAD, attributes)
+    places = (address_of(code), address_of(licence), _SLEEPABLE, b"__loader.prog", address_of(descriptors))
+    asked = struct.pack("<IIQQ20xI13s59xQ", _SYSCALL_PROGRAM, len(code) // 8, *places)
+    return call(Command.PROG_LOAD, bytearray(asked))
 
 
-_BATCH = 512
-_LARGEST_BATCH = 1 << 16
+_BATCH, _LARGEST_BATCH = 512, 1 << 16
 _ATTRIBUTES = struct.Struct("<QQQQIIQQ")
 
 
@@ -312,10 +291,9 @@ def _batches(command: Command, descriptor: int, key_bytes: int, value_bytes: int
     keys, values = bytearray(key_bytes * size), bytearray(value_bytes * size)
     is_first = True
     while True:
-        attributes = bytearray(_ATTRIBUTES.size)
         start = 0 if is_first else address_of(place)
         places = (start, address_of(following), address_of(keys), address_of(values))
-        _ATTRIBUTES.pack_into(attributes, 0, *places, size, descriptor, 0, 0)
+        attributes = bytearray(_ATTRIBUTES.pack(*places, size, descriptor, 0, 0))
         is_last = False
         try:
             call(command, attributes)

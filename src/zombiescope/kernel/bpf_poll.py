@@ -12,13 +12,13 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+from zombiescope.errors import reason_of
 from zombiescope.facts.softirq import BUCKETS, LongTimes, PollCore, PollLook, ThreadRuns
 from zombiescope.host.safe_paths import held_open
 from zombiescope.kernel.bpf_object import BpfObject, BpfRefusedError, count_run_times, packaged
 from zombiescope.kernel.btf import Btf, BtfError
 from zombiescope.kernel.perf_events import clock_alone, open_event
 
-_NAME = "poll_latency.blob"
 MOST_CORES, MOST_THREADS = 512, 256
 LOOK_SECONDS, _SECONDS_PER_CORE = 0.01, 0.0002
 """Between two looks: a hundredth of a second; more from 50 cores on, so that looking at all of them stays as cheap."""
@@ -26,8 +26,7 @@ STAMPS = ("on_entry", "on_exit", "on_poll", "on_raise")
 CLOCK, TICKS, _FIND = "on_clock", "on_tick", "find_threads"
 _HEAD = struct.Struct("<6I4Q")
 _CORES_AT = _HEAD.size + 8 * MOST_CORES
-_STAMPED = 3 + 2 * (BUCKETS + 2)
-_LONG = 3 + 2 * BUCKETS + 2
+_STAMPED, _LONG = 3 + 2 * (BUCKETS + 2), 3 + 2 * BUCKETS + 2
 _CORE = struct.Struct(f"<{_STAMPED + 2 * _LONG + 5}Q")
 _THREADS_AT = _CORES_AT + MOST_CORES * _CORE.size
 _THREADS_HEAD, _THREAD, _FOUND = struct.Struct("<2I2Q"), struct.Struct("<Q2I5Q"), struct.Struct("<Q2I")
@@ -38,8 +37,7 @@ _SET_PROGRAM, _ENABLE = 0x40042408, 0x2400
 _LEAST_RUNS = 100
 MOST_TICKS = 10_000
 """Per second, at some 150 ns each: 0.15 % of a core. As many as 40 busy cores have at 250 Hz."""
-_REST_SECONDS = 300.0
-_NET_TX = 2
+_REST_SECONDS, _NET_TX = 300.0, 2
 
 
 class Places(NamedTuple):
@@ -74,9 +72,8 @@ class PollLatency:
     goes by the kernel's ticks, as it does where a clock is refused."""
 
     def __init__(self, wall_clock: Callable[[], float], cores: int, clock_core: int | None, places: Places) -> None:
-        self._places = places
-        self._wall_clock, self._cores = wall_clock, min(cores, MOST_CORES)
-        self._object = BpfObject(packaged(_NAME))
+        self._wall_clock, self._cores, self._places = wall_clock, min(cores, MOST_CORES), places
+        self._object = BpfObject(packaged("poll_latency.blob"))
         self._clock: int | None = None
         self._stamped_since: float | None = None
         self._stamped = 0.0
@@ -109,7 +106,7 @@ class PollLatency:
                 return None
             raise
         try:
-            fcntl.ioctl(clock, _SET_PROGRAM, self._object.program_descriptor(CLOCK))
+            fcntl.ioctl(clock, _SET_PROGRAM, self._object.programs[CLOCK])
             fcntl.ioctl(clock, _ENABLE, 0)
         except BaseException:
             os.close(clock)
@@ -128,18 +125,18 @@ class PollLatency:
             self._spare(now / 1e9, sum(row[-1] for row in rows), *self._ticked)
         waiting = self._waiting_threads(now)
         cores = tuple(_core(core, row, now, boot, waiting.get(core, 0.0)) for core, row in enumerate(rows))
-        sees_polls, stamped = bool(self._places.in_poll), self._stamped_seconds()
-        found = self._follow_threads()
-        at = boot + now / 1e9
-        return PollLook(at, now / 1e9, cores, looks, latest / 1e9, sees_polls, stamped, len(self._threads), found)
+        sees_polls, stamped, found = bool(self._places.in_poll), self._stamped_seconds(), self._follow_threads()
+        steady = now / 1e9
+        return PollLook(
+            boot + steady, steady, cores, looks, latest / 1e9, sees_polls, stamped, len(self._threads), found
+        )
 
     def _spare(self, now: float, ticks: int, since: float, before: int) -> None:
         """Leaves ticks alone for a while where there are too many, and says so."""
         seconds = now - since
         if self._clock is None:
-            if seconds < _REST_SECONDS:
-                raise _too_many()
-            self._clock, self._ticked = self._object.attach(TICKS), (now, ticks)
+            if seconds >= _REST_SECONDS:
+                self._clock, self._ticked = self._object.attach(TICKS), (now, ticks)
             raise _too_many()
         if seconds < 1.0:
             return
@@ -217,17 +214,15 @@ class PollLatency:
         self._object.close()
 
     def _stamped_seconds(self) -> float:
-        since = self._stamped_since
-        return self._stamped + (time.monotonic() - since if since is not None else 0.0)
+        return self._stamped + (0.0 if self._stamped_since is None else time.monotonic() - self._stamped_since)
 
 
 _WHAT = "cannot follow the network's softirqs"
 
 
 def _refused(error: OSError) -> BpfRefusedError:
-    why = f"a clock on a core was refused: {(error.strerror or str(error)).lower()}"
-    is_right = error.errno in (errno.EPERM, errno.EACCES)
-    return BpfRefusedError(_WHAT, why, "run as root, or with CAP_PERFMON" if is_right else "", error.errno or 0)
+    hint = "run as root, or with CAP_PERFMON" if isinstance(error, PermissionError) else ""
+    return BpfRefusedError(_WHAT, f"a clock on a core was refused: {reason_of(error)}", hint, error.errno or 0)
 
 
 def _too_many() -> BpfRefusedError:
@@ -236,29 +231,25 @@ def _too_many() -> BpfRefusedError:
 
 
 def _core(core: int, row: tuple[int, ...], now: int, boot: float, thread_waits: float) -> PollCore:
-    waits_at = _STAMPED
     runs, thread_runs, thread_ns, thread_longs, _ = row[-5:]
-    waits = _long(row[waits_at : waits_at + _LONG], now, boot)
+    waits = _long(row[_STAMPED : _STAMPED + _LONG], now, boot)
     return PollCore(
         core,
         runs,
         row[3 : 3 + BUCKETS],
         row[5 + BUCKETS : 5 + 2 * BUCKETS],
         waits._replace(open_seconds=max(waits.open_seconds, thread_waits)),
-        _long(row[waits_at + _LONG : waits_at + 2 * _LONG], now, boot),
+        _long(row[_STAMPED + _LONG : _STAMPED + 2 * _LONG], now, boot),
         ThreadRuns(thread_runs, thread_ns / 1e9, thread_longs),
     )
 
 
 def _long(row: tuple[int, ...], now: int, boot: float) -> LongTimes:
-    since, last, _ = row[:3]
-    counts, sums = row[3 : 3 + BUCKETS], row[3 + BUCKETS : 3 + 2 * BUCKETS]
-    longest, began = row[-2:]
-    is_open = since and last > since
+    since, last, _, *_, longest, began = row
     return LongTimes(
-        counts,
-        sums,
+        row[3 : 3 + BUCKETS],
+        row[3 + BUCKETS : 3 + 2 * BUCKETS],
         longest / 1e9,
         boot + began / 1e9 if began else None,
-        max(now - since, 0) / 1e9 if is_open else 0.0,
+        max(now - since, 0) / 1e9 if since and last > since else 0.0,
     )

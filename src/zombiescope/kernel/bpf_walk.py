@@ -22,14 +22,9 @@ from zombiescope.kernel.raw import Clock, RawMemcg, RawPin, RawWalk
 
 RECORDS, PINS, ARENA_BYTES = 1024, 4096, (1 << 20) + 256
 RUN_LIMIT_NANOSECONDS = 4_000_000
-_CHUNK_RECORDS = 1000
-_MOST_LOST = 1000
-_OVERLAP = 64
-_RECORD = struct.Struct("<8Q2q4Q12I")
-_PIN = struct.Struct("<3Q10I16s")
-_ASKED = struct.Struct("<4Q6I")
-_ANSWERED = struct.Struct("<5Q6I")
-_NAME = "memcg_walk.blob"
+_CHUNK_RECORDS, _MOST_LOST, _OVERLAP = 1000, 1000, 64
+_RECORD, _PIN = struct.Struct("<8Q2q4Q12I"), struct.Struct("<3Q10I16s")
+_ASKED, _ANSWERED = struct.Struct("<4Q6I"), struct.Struct("<5Q6I")
 
 
 class Status(IntEnum):
@@ -49,7 +44,7 @@ class Depth(NamedTuple):
 
 COUNT_ONLY = Depth(0, 0)
 # (kernel time spent so far, depth): whole zombies while the walk is cheap, samples when there are too many of them.
-_DEPTHS = ((60_000_000, Depth(64, 1 << 20)), (110_000_000, Depth(4, 256)), (1 << 63, Depth(1, 16)))
+_DEPTHS = ((60_000_000, Depth(128, 1 << 20)), (110_000_000, Depth(4, 256)), (1 << 63, Depth(1, 16)))
 
 
 class _Chunk(NamedTuple):
@@ -94,7 +89,7 @@ class Walker:
     """One loaded walker; `close` lets the kernel forget it."""
 
     def __init__(self, nodes: int) -> None:
-        self.object = BpfObject(packaged(_NAME))
+        self.object = BpfObject(packaged("memcg_walk.blob"))
         self._nodes = nodes
         self._state = self.object.map_memory("bss", _ASKED.size + _ANSWERED.size, writable=True)
         self._records = self.object.map_memory("records", RECORDS * _RECORD.size)
@@ -107,16 +102,15 @@ class Walker:
         self.object.close()
 
     def run(self, program: str, place: _Place, depth: Depth, skip: int = 0) -> _Answer:
-        asked = (place.css, place.serial, place.after, RUN_LIMIT_NANOSECONDS)
         limits = (place.how, _CHUNK_RECORDS, depth.pins, depth.folios, self._nodes, skip)
-        _ASKED.pack_into(self._state, 0, *asked, *limits)
+        _ASKED.pack_into(self._state, 0, place.css, place.serial, place.after, RUN_LIMIT_NANOSECONDS, *limits)
         self.object.run(program)
         css, serial, after, _, how, *_ = _ASKED.unpack_from(self._state)
         parent, ran, jiffies, now, seen, status, records, pins, arena, _, hierarchy = _ANSWERED.unpack_from(
             self._state, _ASKED.size
         )
-        following = _Place(How(how), css, serial, parent, after)
-        return _Answer(following, ran, jiffies, now, seen, Status(status), records, pins, arena, hierarchy)
+        place = _Place(How(how), css, serial, parent, after)
+        return _Answer(place, ran, jiffies, now, seen, Status(status), records, pins, arena, hierarchy)
 
     def copy(self, answer: _Answer) -> _Chunk:
         return _Chunk(
@@ -158,8 +152,8 @@ def _walk_tree(walker: Walker, progress: _Progress, fixed: Depth | None) -> _Ans
             place = answer.following
         elif answer.status is Status.LOST and lost < _MOST_LOST:
             lost += 1
-            has_moved = answer.following.css != place.css
-            place = _place_before(progress.memcgs, answer.following if has_moved else place)
+            lost_at = answer.following if answer.following.css != place.css else place
+            place = _place_before(progress.memcgs, lost_at)
         else:
             if answer.status is not Status.DONE:
                 progress.notes.append(
@@ -217,57 +211,45 @@ def _walk_writeback(walker: Walker, progress: _Progress) -> list[RawPin]:
         progress.runs.append(answer.ran_ns)
         for pin in _pins_of(walker.copy(answer)):
             found.setdefault((pin.css, pin.device, pin.inode), pin)
-        ahead = max(answer.seen - _OVERLAP, skip + 1)
-        status, skip = answer.status, ahead
+        status, skip = answer.status, max(answer.seen - _OVERLAP, skip + 1)
     if status is not Status.DONE:
         progress.notes.append("the list of file systems could not be followed to its end")
     return list(found.values())
 
 
-HOLDERS_RUN_LIMIT_NANOSECONDS = 4_000_000
-_MOST_RUNS = 5000
-_HOLDERS_OVERLAP = 16
-_HOLDERS = 4096
+_MOST_RUNS, _HOLDERS, _HOLDERS_OVERLAP = 5000, 4096, 16
 _HOLDER = struct.Struct("<2Q6I16s")
-_HOLDERS_ASKED = struct.Struct("<Q2I")
-_HOLDERS_ANSWERED = struct.Struct("<Q4I")
-_MORE, _DONE = 0, 1
+_HOLDERS_ASKED, _HOLDERS_ANSWERED = struct.Struct("<Q2I"), struct.Struct("<Q4I")
 _KINDS = {1: PinKind.TASK, 2: PinKind.NAMESPACE, 3: PinKind.SOCKET}
-_HOLDERS_BLOB = "holders.blob"
+_CUT_SHORT = Gap("zombies[].pins[].holder", "the list of processes could not be followed to its end", "run it again")
 
 
 def find_holders() -> Holders:
     """Every process is looked at once. Processes that end meanwhile shift the list, so each run begins a little earlier."""
     found: dict[tuple[int, PinKind, int, int], Holder] = {}
-    with BpfObject(packaged(_HOLDERS_BLOB)) as program:
+    with BpfObject(packaged("holders.blob")) as program:
         state = program.map_memory("bss", _HOLDERS_ASKED.size + _HOLDERS_ANSWERED.size, writable=True)
         buffer = program.map_memory("holders", _HOLDERS * _HOLDER.size)
-        task = file = 0
-        status = _MORE
+        task, file, status = 0, 0, int(Status.MORE)
         for _ in range(_MOST_RUNS):
-            _HOLDERS_ASKED.pack_into(state, 0, HOLDERS_RUN_LIMIT_NANOSECONDS, task, file)
+            _HOLDERS_ASKED.pack_into(state, 0, RUN_LIMIT_NANOSECONDS, task, file)
             program.run("walk_tasks")
             _, status, count, task, file = _HOLDERS_ANSWERED.unpack_from(state, _HOLDERS_ASKED.size)
             for holder in map(_holder, _HOLDER.iter_unpack(buffer[: count * _HOLDER.size])):
                 found[holder.serial, holder.kind, holder.process, holder.inode] = holder
-            if status != _MORE:
+            if status != Status.MORE:
                 break
             if not file:
                 task = max(task - _HOLDERS_OVERLAP, 0)
         state.close()
         buffer.close()
-    holders = tuple(found.values())
-    return Holders(holders) if status == _DONE else Holders(holders, (_CUT_SHORT,))
-
-
-_CUT_SHORT = Gap("zombies[].pins[].holder", "the list of processes could not be followed to its end", "run it again")
+    return Holders(tuple(found.values()), () if status == Status.DONE else (_CUT_SHORT,))
 
 
 def _holder(row: tuple[int, int, int, int, int, int, int, int, bytes]) -> Holder:
     serial, inode, kind, process, parent, family, _, _, name = row
-    known = _KINDS[kind]
-    text = _family(family) if known is PinKind.SOCKET else ""
-    return Holder(serial, known, process, name.partition(b"\0")[0], parent, inode, text)
+    said = _family(family) if _KINDS[kind] is PinKind.SOCKET else ""
+    return Holder(serial, _KINDS[kind], process, name.partition(b"\0")[0], parent, inode, said)
 
 
 def _family(number: int) -> str:

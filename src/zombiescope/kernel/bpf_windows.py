@@ -41,6 +41,7 @@ class _Window:
 
 _PASSES = struct.Struct(f"<{8 + _BUCKETS}Q")
 _PASS_KINDS = ("direct", "limit")
+_FULL_AT = len(_PASS_KINDS) * _PASSES.size
 _GROUP = struct.Struct("<3Q")
 
 
@@ -49,24 +50,21 @@ class ReclaimPasses(_Window):
         self._began = time.clock_gettime(time.CLOCK_MONOTONIC)
         # Ends first: what is seen to begin is also seen to end.
         programs = ("on_direct_end", "on_limit_end", "on_direct_begin", "on_limit_begin")
-        super().__init__("reclaim_passes.blob", len(_PASS_KINDS) * _PASSES.size + 8, programs, wall_clock)
+        super().__init__("reclaim_passes.blob", _FULL_AT + 8, programs, wall_clock)
 
     def read(self) -> dict[str, Any]:
         """Plain JSON: seconds of the window, and by kind calls, fruitless, pages, seconds, on a core, longest, when, buckets."""
         now = time.clock_gettime(time.CLOCK_MONOTONIC)
         boot = self._wall_clock() - now
-        rows = {name: _PASSES.unpack_from(self._memory, i * _PASSES.size) for i, name in enumerate(_PASS_KINDS)}
-        (full,) = struct.unpack_from("<Q", self._memory, len(_PASS_KINDS) * _PASSES.size)
-        kinds = {name: _plain_passes(row, boot) for name, row in rows.items()}
+        rows = _PASSES.iter_unpack(self._memory[:_FULL_AT])
+        kinds = {name: _plain_passes(row, boot) for name, row in zip(_PASS_KINDS, rows, strict=True)}
+        (full,) = struct.unpack_from("<Q", self._memory, _FULL_AT)
         return {"seconds": now - self._began, "kinds": kinds, "unseen": full + self._missed()}
 
     def groups(self) -> dict[int, tuple[int, int, float]]:
         """Of the calls at a limit, by the id of the task's memory cgroup: calls, pages, seconds on a core."""
-        found = {}
-        for key, value in entries(self._object.map_descriptor("groups"), 8, _GROUP.size):
-            calls, pages, cpu_ns = _GROUP.unpack(value)
-            found[int.from_bytes(key, "little")] = (calls, pages, cpu_ns / 1e9)
-        return found
+        rows = ((key, *_GROUP.unpack(value)) for key, value in entries(self._object.maps["groups"], 8, _GROUP.size))
+        return {int.from_bytes(key, "little"): (calls, pages, cpu_ns / 1e9) for key, calls, pages, cpu_ns in rows}
 
 
 def _plain_passes(row: tuple[int, ...], boot: float) -> list[Any]:
@@ -98,18 +96,14 @@ class SoftirqLatency(_Window):
         """Plain JSON: by core, the buckets of each kind, the longest, when it began, whether it is not over."""
         now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
         boot = self._wall_clock() - now / 1e9
-        cores = {}
         threads = self._waiting_threads()
-        for core in range(_CORES):
-            found = self._core(core * _CORE_BYTES, now, boot, threads.get(core, []))
-            if found is not None:
-                cores[str(core)] = found
-        return {"cores": cores, "missed": self._missed()}
+        rows = ((core, self._core(core * _CORE_BYTES, now, boot, threads.get(core, []))) for core in range(_CORES))
+        return {"cores": {str(core): row for core, row in rows if row}, "missed": self._missed()}
 
     def _waiting_threads(self) -> dict[int, list[int]]:
         """Since when threads wait that poll the network, by core."""
         found: dict[int, list[int]] = {}
-        for _, value in entries(self._object.map_descriptor("waiting"), 4, _WAITING.size):
+        for _, value in entries(self._object.maps["waiting"], 4, _WAITING.size):
             since, core, _ = _WAITING.unpack(value)
             found.setdefault(core, []).append(since)
         return found
@@ -117,23 +111,22 @@ class SoftirqLatency(_Window):
     def _core(self, at: int, now: int, boot: float, threads: list[int]) -> dict[str, list[Any]] | None:
         head = _HEAD.unpack_from(self._memory, at)
         raised, waits_since = head[2 : 2 + _VECTORS], head[-1]
-        rows = {}
-        for i, kind in enumerate(CoreLatency._fields[1:]):
-            *buckets, longest, began = _TIMES.unpack_from(self._memory, at + _HEAD.size + i * _TIMES.size)
-            rows[kind] = (buckets, longest, began)
+        kinds = CoreLatency._fields[1:]
+        rows = [_TIMES.unpack_from(self._memory, at + _HEAD.size + i * _TIMES.size) for i in range(len(kinds))]
         pending = {
             "network": [*threads, *(stamp for vector, stamp in enumerate(raised) if stamp and vector in _NETWORK)],
             "others": [stamp for vector, stamp in enumerate(raised) if stamp and vector not in _NETWORK],
             "queue": [waits_since] if waits_since else [],
         }
-        if not any(any(buckets) for buckets, _, _ in rows.values()) and not any(pending.values()):
+        if not any(any(buckets) for *buckets, _, _ in rows) and not any(pending.values()):
             return None
-        return {kind: _plain_waits(rows[kind], pending.get(kind, []), now, boot) for kind in CoreLatency._fields[1:]}
+        each = zip(kinds, rows, strict=True)
+        return {kind: _plain_waits(row, pending.get(kind, []), now, boot) for kind, row in each}
 
 
-def _plain_waits(row: tuple[list[int], int, int], pending: list[int], now: int, boot: float) -> list[Any]:
+def _plain_waits(row: tuple[int, ...], pending: list[int], now: int, boot: float) -> list[Any]:
     """A wait that is not over counts if it is the longest."""
-    buckets, longest, began = row
+    *buckets, longest, began = row
     oldest = min(pending, default=now)
     is_open = now - oldest > longest
     if is_open:

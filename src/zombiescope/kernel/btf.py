@@ -18,8 +18,7 @@ _ALIASES = (8, 9, 10, 11, 18)  # typedef, volatile, const, restrict, type tag
 _ONCE = {_INT: 4, _ARRAY: 12, 14: 4, 17: 4}
 _EACH = {_STRUCT: 12, _UNION: 12, _ENUM: 8, 13: 8, 15: 12, 19: 12}
 _TYPE = struct.Struct("<III")
-_VARIABLE, _SECTION = 14, 15
-_PER_CPU = ".data..percpu"
+_VARIABLE, _SECTION, _PER_CPU = 14, 15, ".data..percpu"
 _MOST_ALIASES = 64
 
 
@@ -38,7 +37,10 @@ class Btf:
             if magic != _MAGIC or header + strings + strings_length > len(content):
                 raise BtfError("it is truncated, or in another byte order or format")
             self._strings = header + strings
-            self._named = self._offsets_of(names, content[self._strings : self._strings + strings_length])
+            words = content[self._strings : self._strings + strings_length]
+            self._named = {
+                place + 1: name for name in names if (place := words.find(b"\0" + name.encode() + b"\0")) >= 0
+            }
             self._places: list[int] = [0]
             self._types: dict[tuple[str, int], int] = {}
             self._variables: dict[str, int] = {}
@@ -80,25 +82,14 @@ class Btf:
         return None
 
     def enumerator(self, enum: str, name: str) -> int | None:
-        place = self._types.get((enum, _ENUM))
-        if place is None:
+        if (place := self._types.get((enum, _ENUM))) is None:
             return None
         _, info, _ = self._type(place)
-        at = self._places[place] + 12
         for number in range(info & 0xFFFF):
-            label, value = struct.unpack_from("<Ii", self._content, at + 8 * number)
+            label, value = struct.unpack_from("<Ii", self._content, self._places[place] + 12 + 8 * number)
             if self._text(label) == name:
                 return int(value)
         return None
-
-    @staticmethod
-    def _offsets_of(names: Collection[str], strings: bytes) -> dict[int, str]:
-        found = {}
-        for name in names:
-            place = strings.find(b"\0" + name.encode() + b"\0")
-            if place >= 0:
-                found[place + 1] = name
-        return found
 
     def _scan(self, place: int, end: int) -> None:
         add, named, number = self._places.append, self._named, 0
@@ -125,15 +116,13 @@ class Btf:
 
     def _text(self, offset: int) -> str:
         start = self._strings + offset
-        end = self._content.find(b"\0", start)
-        return self._content[start:end].decode("ascii", "replace")
+        return self._content[start : self._content.find(b"\0", start)].decode("ascii", "replace")
 
     def _plain(self, number: int) -> tuple[int, int, int, int]:
         """The type behind its aliases: number, kind, count of members, size or referred type."""
         for _ in range(_MOST_ALIASES):
             _, info, size = self._type(number)
-            kind = info >> 24 & 31
-            if kind not in _ALIASES:
+            if (kind := info >> 24 & 31) not in _ALIASES:
                 return number, kind, info & 0xFFFF, size
             number = size
         raise BtfError("a type is an alias of itself")
@@ -157,8 +146,7 @@ class Btf:
     def _follow(self, fields: list[str], offset: int, number: int) -> tuple[int, int] | None:
         """From a type to a field of its fields: where it lies, and its type."""
         for name in fields:
-            found = self._member(number, name)
-            if found is None:
+            if (found := self._member(number, name)) is None:
                 return None
             offset, number = offset + found[0], found[1]
         return offset, number
@@ -171,10 +159,8 @@ class Btf:
         for name, member, offset in self._members(number):
             if name == wanted:
                 return offset, member
-            if not name:
-                inside = self._member(member, wanted, depth + 1)
-                if inside is not None:
-                    return offset + inside[0], inside[1]
+            if not name and (inside := self._member(member, wanted, depth + 1)):
+                return offset + inside[0], inside[1]
         return None
 
     def _members(self, number: int) -> Iterator[tuple[str, int, int]]:

@@ -21,11 +21,11 @@ from typing import NamedTuple
 from zombiescope.host import safe_open
 from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.host.safe_paths import held_open
+from zombiescope.kernel.mount_paths import device_name
 from zombiescope.kernel.pages import PAGES, PageFrames, ResidentWindow, resident_pages
 
 _FLAGS = os.O_RDONLY | os.O_NOATIME
-_MOST_FILES_LAID = 2000
-_NO_MORE = 1 << 62
+_MOST_FILES_LAID, _NO_MORE = 2000, 1 << 62
 _GONE = (errno.ENOENT, errno.ESRCH, errno.ENXIO)
 
 
@@ -77,13 +77,10 @@ class _Stretch(NamedTuple):
 
 class FilePages:
     def __init__(self, frames: PageFrames, window: ResidentWindow, wanted: Iterable[int]) -> None:
-        self._frames = frames
-        self._window = window
-        self._wanted = frozenset(wanted)
+        self._frames, self._window, self._wanted = frames, window, frozenset(wanted)
         self._laid: list[_Stretch] = []
         self._seen: set[tuple[int, int]] = set()
-        self.files_seen = 0
-        self.unreadable = 0
+        self.files_seen = self.unreadable = 0
 
     def look(self, candidates: Iterable[Candidate], is_over: Callable[[], bool]) -> Iterator[FoundFile]:
         """Files with pages charged to the wanted ones. The same file is looked at once, however often it is offered."""
@@ -93,8 +90,7 @@ class FilePages:
                 break
             try:
                 with open_regular(candidate) as (descriptor, status):
-                    opened = self._new(candidate, status)
-                    if opened is not None:
+                    if (opened := self._new(candidate, status)) is not None:
                         done.append(opened)
                         opened.is_part = not self._lay(opened, descriptor, is_over)
             except safe_open.NotRegularError:
@@ -124,8 +120,7 @@ class FilePages:
                 self._flush()
             if at:
                 at = _next_data(descriptor, at)
-            pages = min(end - at, self._window.room)
-            if pages <= 0:
+            if (pages := min(end - at, self._window.room)) <= 0:
                 break
             self._laid.append(_Stretch(opened, self._window.lay(descriptor, at, pages), pages))
             at += pages
@@ -143,8 +138,7 @@ class FilePages:
             for frame in frames[stretch.first : stretch.first + stretch.pages]:
                 if frame:
                     stretch.file.resident += 1
-                    owner = owners.get(frame, 0)
-                    if owner in self._wanted:
+                    if (owner := owners.get(frame, 0)) in self._wanted:
                         stretch.file.pages[owner] += 1
         self._laid.clear()
 
@@ -153,8 +147,7 @@ class FilePages:
         found: Counter[int] = Counter()
         for start in range(0, length, PAGES):
             place, pages = address + start * PAGE_BYTES, min(PAGES, length - start)
-            resident = resident_pages(place, pages)
-            if resident:
+            if resident := resident_pages(place, pages):
                 self._window.touch_at(place, pages, resident)
                 owners = self._frames.owners(frame for frame in self._frames.at(place // PAGE_BYTES, pages) if frame)
                 found.update(owner for owner in owners.values() if owner in self._wanted)
@@ -165,11 +158,10 @@ class FilePages:
         for opened in done:
             if opened.pages:
                 status = opened.status
-                device = f"{os.major(status.st_dev)}:{os.minor(status.st_dev)}"
                 yield FoundFile(
                     opened.candidate,
                     _path_of(opened),
-                    device,
+                    device_name(status.st_dev),
                     status.st_ino,
                     opened.pages,
                     opened.resident,
@@ -232,8 +224,7 @@ def measure(
                 window.lay(descriptor, 0, pages)
         resident = window.resident()
         for _ in range(_TRIES):
-            found = _once(window, resident, figures, cpus)
-            if found is not None:
+            if (found := _once(window, resident, figures, cpus)) is not None:
                 return found
     except OSError:
         return None
@@ -245,20 +236,18 @@ def measure(
 def _once(window: ResidentWindow, resident: list[int], figures: Callable[[], Figures], cpus: int) -> Figures | None:
     rounds = 2 * _BATCH * (cpus + 1) // max(2 * len(resident), 1) + 1
 
-    def touch_and_let_go() -> None:
-        window.touch(resident)
-        window.let_go()
+    def settle() -> None:
+        for _ in range(rounds):
+            window.touch(resident)
+            window.let_go()
 
-    for _ in range(rounds):
-        touch_and_let_go()
+    settle()
     before = figures()
-    for _ in range(rounds):
-        touch_and_let_go()
+    settle()
     window.touch(resident)
     during = figures()
     window.let_go()
-    for _ in range(rounds):
-        touch_and_let_go()
+    settle()
     after = figures()
     up = Figures(during.own - before.own, during.below - before.below)
     down = Figures(during.own - after.own, during.below - after.below)
@@ -288,5 +277,4 @@ def attached(segment: int) -> Iterator[int]:
 def nameless_device() -> str:
     """Device of the kernel's own tmpfs, where memfds, shared anonymous memory and SysV segments live."""
     with held_open(os.memfd_create("zombiescope")) as descriptor:
-        device = os.fstat(descriptor).st_dev
-    return f"{os.major(device)}:{os.minor(device)}"
+        return device_name(os.fstat(descriptor).st_dev)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The running kernel's memory through /proc/kcore, its symbols, and which fields are read there, under the names that kernels
-from 5.10 on gave them (presence decides, never a version): read only, and every address checked before it is followed.
+from 5.10 on gave them (presence decides, never a version): read only, and every address checked before it is followed. And the
+names of files: inode, file system and the way up to its root.
 
 There is no lock: what is read may change or be freed under our feet. Each reader bounds its loops and doubts what it gets.
 """
@@ -11,18 +12,18 @@ import errno
 import os
 import re
 import struct
+from functools import cache
 
 from zombiescope.errors import ObservationError
 from zombiescope.host.access import Host
 from zombiescope.kernel.btf import Btf, BtfError
+from zombiescope.kernel.raw import PinFlag, RawPin
 
 _BLOCK = 4096
 """What is read and kept at once: never more than a page, whose neighbours may not be mapped."""
-_MOST_PAGES = 8192
-_MOST_SEGMENTS = 65536
+_MOST_PAGES, _MOST_SEGMENTS, _SYMBOLS_LIMIT = 8192, 65536, 64 << 20
 _LOAD = 1
-_WHAT = "cannot read the kernel's memory"
-_SYMBOLS_LIMIT = 64 << 20
+WHAT = "cannot read the kernel's memory"
 _SYMBOL = re.compile(rb"([0-9a-f]{1,16}) [A-Za-z]")
 
 
@@ -46,7 +47,7 @@ class KernelMemory:
             self._segments = _segments(self._descriptor)
         except (OSError, struct.error) as error:
             os.close(self._descriptor)
-            raise KcoreError(_WHAT, f"{path} has no table of memory ({error})") from None
+            raise KcoreError(WHAT, f"{path} has no table of memory ({error})") from None
         self._pages: dict[int, bytes] = {}
 
     def close(self) -> None:
@@ -114,7 +115,7 @@ def read_symbols(host: Host, names: tuple[str, ...]) -> dict[str, int]:
         if match and int(match[1], 16):
             found[name] = int(match[1], 16)
     if not found and table.count(b"\n0000000000000000 ", 0, 4096) > 3:
-        raise KcoreError(_WHAT, "/proc/kallsyms hides the addresses", "run as root; see kernel.kptr_restrict")
+        raise KcoreError(WHAT, "/proc/kallsyms hides the addresses", "run as root; see kernel.kptr_restrict")
     return found
 
 
@@ -125,11 +126,12 @@ def _segments(descriptor: int) -> list[tuple[int, int, int]]:
     (table,) = struct.unpack_from("<Q", header, 32)
     size, count = struct.unpack_from("<HH", header, 54)
     rows = os.pread(descriptor, size * min(count, _MOST_SEGMENTS), table)
-    segments = []
-    for place in range(0, len(rows) - 55, max(size, 56)):
-        kind, _, offset, address, _, _, length, _ = struct.unpack_from("<IIQQQQQQ", rows, place)
-        if kind == _LOAD and length:
-            segments.append((address, address + length, offset))
+    headers = (struct.unpack_from("<IIQQQ8xQ", rows, place) for place in range(0, len(rows) - 55, max(size, 56)))
+    segments = (
+        (address, address + length, offset)
+        for kind, _, offset, address, _, length in headers
+        if kind == _LOAD and length
+    )
     # The direct map is the largest, and most of what we follow lies in it.
     return sorted(segments, key=lambda segment: segment[0] - segment[1])
 
@@ -141,7 +143,7 @@ def _refused(path: str, error: OSError) -> KcoreError:
         errno.EACCES: ("not permitted", "run as root"),
     }
     why, hint = words.get(error.errno or 0, ((error.strerror or "cannot be opened").lower(), ""))
-    return KcoreError(_WHAT, f"{path}: {why}", hint)
+    return KcoreError(WHAT, f"{path}: {why}", hint)
 
 
 # our name: the kernel's, the first that exists
@@ -251,7 +253,52 @@ class Layout:
 
 
 def _flag(btf: Btf, name: str) -> int:
-    bit = btf.enumerator("pageflags", name)
-    if bit is None:
+    if (bit := btf.enumerator("pageflags", name)) is None:
         raise BtfError(f"this kernel has no page flag {name}")
     return 1 << bit
+
+
+_MOST_FOLDERS = 512
+
+
+class FileNames:
+    """A pin of a file, without pages and without a cgroup yet. Remembers inodes by address for one walk: many zombies are pinned by
+    the same library."""
+
+    def __init__(self, memory: KernelMemory, layout: Layout) -> None:
+        self._memory, self._at = memory, layout.at
+        self.of = cache(self._read)
+
+    def _read(self, inode: int) -> RawPin:
+        memory, at = self._memory, self._at
+        sb = memory.pointer(inode + at["inode.sb"])
+        fstype = memory.text(memory.pointer(memory.pointer(sb + at["sb.type"]) + at["type.name"]), 16)
+        alias = memory.pointer(inode + at["inode.dentry"])
+        names, flags = (
+            (b"", 0) if not alias else self._climb(alias - at["dentry.alias"], memory.pointer(sb + at["sb.root"]))
+        )
+        return RawPin(
+            inode=memory.pointer(inode + at["inode.number"]),
+            device=memory.number(sb + at["sb.device"]),
+            rdevice=memory.number(inode + at["inode.rdevice"]),
+            nlink=memory.number(inode + at["inode.links"]),
+            flags=flags,
+            names=names,
+            fstype=fstype,
+        )
+
+    def _climb(self, dentry: int, top: int) -> tuple[bytes, int]:
+        memory, at = self._memory, self._at
+        names: list[bytes] = []
+        try:
+            flags = 0 if memory.pointer(dentry + at["dentry.hash"]) else int(PinFlag.UNHASHED)
+            for _ in range(_MOST_FOLDERS):
+                if dentry == top:
+                    return b"".join(names), flags | PinFlag.ROOTED
+                names.append(memory.text(memory.pointer(dentry + at["dentry.name"])) + b"\0")
+                if (above := memory.pointer(dentry + at["dentry.parent"])) == dentry:
+                    return b"".join(names), flags | PinFlag.PSEUDO
+                dentry = above
+        except UnreadableError:
+            flags = 0
+        return b"".join(names), flags | PinFlag.CUT

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.host.safe_open import last_error
-from zombiescope.kernel.perf_events import COMM, SAMPLE_ID_ALL, TID, TIME, attributes, open_event, read_ring
+from zombiescope.kernel.perf_events import COMM, SAMPLE_ID_ALL, TID, TIME, attributes, open_event, read_ring, records
 
 PLACE = b"/dev/kmsg"
 _MOST_RECORD_BYTES = 16384
@@ -92,8 +92,7 @@ class Kmsg:
                 if error.errno == errno.EPIPE:  # the next record was overwritten: the one after it is still there
                     continue
                 raise
-            record = parse_record(raw, dating)
-            if record is None:
+            if (record := parse_record(raw, dating)) is None:
                 continue
             if self._next is not None and record.sequence > self._next:
                 self.lost += record.sequence - self._next
@@ -111,25 +110,22 @@ def parse_record(raw: bytes, dating: Dating) -> KmsgRecord | None:
     if not separator or len(fields) < 3 or not all(field.isdigit() and len(field) < 21 for field in fields[:3]):
         return None
     priority, sequence, micros = (int(field) for field in fields[:3])
-    text = rest.partition(b"\n")[0]
-    text = _ESCAPE.sub(lambda match: bytes([int(match[1], 16)]), text)
+    text = _ESCAPE.sub(lambda match: bytes([int(match[1], 16)]), rest.partition(b"\n")[0])
     return KmsgRecord(sequence, dating.on_wall(micros / 1e6), priority >> 3 == 0, text)
 
 
-_DUMMY = 9
-_EXCLUDE_KERNEL = 1 << 5
-_RECORD_COMM = 3
-_SET_NAME, _GET_NAME, _NAME_BYTES = 15, 16, 16
-_TRIES = 5
+_DUMMY, _EXCLUDE_KERNEL, _RECORD_COMM = 9, 1 << 5, 3
+_SET_NAME, _GET_NAME, _NAME_BYTES, _TRIES = 15, 16, 16, 5
 _MOST_NS = 3600 * 10**9
 """No clock runs away that far: something else was read."""
 
 
 def monotonic_lead_ns() -> int | None:
     """Positive where the log's clock is behind. None where the kernel does not let us look."""
-    asked = attributes(_DUMMY, 0, TID | TIME, _EXCLUDE_KERNEL | COMM | SAMPLE_ID_ALL)
     try:
-        descriptor = open_event(asked, cpu=-1, process=0)
+        descriptor = open_event(
+            attributes(_DUMMY, 0, TID | TIME, _EXCLUDE_KERNEL | COMM | SAMPLE_ID_ALL), cpu=-1, process=0
+        )
     except OSError:
         return None
     try:
@@ -161,20 +157,15 @@ def _set_the_same_name() -> None:
 
 def _stamp(content: bytes) -> int | None:
     """The time of this thread's record: it ends with process, thread and time."""
-    at, found = 0, None
-    while at + 8 <= len(content):
-        kind, _, size = struct.unpack_from("<IHH", content, at)
-        if size < 8 or at + size > len(content):
-            break
-        if kind == _RECORD_COMM and size >= 8 + 16:
-            _, thread, stamp = struct.unpack_from("<IIQ", content, at + size - 16)
+    found = None
+    for kind, body in records(content):
+        if kind == _RECORD_COMM and len(body) >= 16:
+            _, thread, stamp = struct.unpack_from("<IIQ", body, len(body) - 16)
             found = stamp if thread == threading.get_native_id() else found
-        at += size
     return found
 
 
-_READ_ALL, _SIZE_BUFFER = 3, 10
-_MOST_BYTES = 64 << 20
+_READ_ALL, _SIZE_BUFFER, _MOST_BYTES = 3, 10, 64 << 20
 _LINE = re.compile(rb"<([0-9]{1,4})>\[ *([0-9]+)\.([0-9]{6})\](?:\[ *[TC][0-9]+\])? ?(.*)")
 
 
@@ -194,11 +185,9 @@ class Klog:
 
     def read(self, most: int) -> Iterator[KmsgRecord]:
         dating = self._clocks.dating()
-        lines = fresh_lines(read_all(), self._last)
-        for line in lines[-most:]:
+        for line in fresh_lines(read_all(), self._last)[-most:]:
             self._last = line
-            record = parse_line(line, dating, self._number)
-            if record is not None:
+            if (record := parse_line(line, dating, self._number)) is not None:
                 self._number += 1
                 yield record
 
@@ -208,29 +197,23 @@ class Klog:
 
 def read_all() -> bytes:
     library = ctypes.CDLL(None, use_errno=True)
-    size = library.klogctl(_SIZE_BUFFER, None, 0)
-    if size < 0:
+    if (size := library.klogctl(_SIZE_BUFFER, None, 0)) < 0:
         raise last_error()
     buffer = ctypes.create_string_buffer(min(size, _MOST_BYTES))
-    length = library.klogctl(_READ_ALL, buffer, len(buffer))
-    if length < 0:
+    if (length := library.klogctl(_READ_ALL, buffer, len(buffer))) < 0:
         raise last_error()
     return buffer.raw[:length]
 
 
 def fresh_lines(text: bytes, last: bytes) -> list[bytes]:
     """Those after the last one that was read; all where it was overwritten since."""
-    if last:
-        at = text.rfind(last + b"\n")
-        if at >= 0:
-            text = text[at + len(last) + 1 :]
-    return [line for line in text.split(b"\n") if line]
+    fresh = text.rpartition(last + b"\n")[2] if last else text
+    return [line for line in fresh.split(b"\n") if line]
 
 
 def parse_line(line: bytes, dating: Dating, number: int) -> KmsgRecord | None:
     """`<priority>[seconds.microseconds] text`; without a time, where printk writes none, it says nothing about when."""
-    found = _LINE.fullmatch(line)
-    if found is None:
+    if (found := _LINE.fullmatch(line)) is None:
         return None
     at = dating.on_wall(int(found[2]) + int(found[3]) / 1e6)
     return KmsgRecord(number, at, int(found[1]) >> 3 == 0, found[4])

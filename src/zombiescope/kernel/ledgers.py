@@ -24,7 +24,6 @@ from zombiescope.facts.lifecycle import Counts, Dead, EventTier, Flow, Histogram
 from zombiescope.kernel.bpf_object import BpfObject, drained, entries, packaged
 from zombiescope.kernel.tracefs import Instance, TracefsError
 
-_NAME = "ledger.blob"
 _BUCKETS = 48
 _STATE = struct.Struct(f"<II3Q3Q3Q{_BUCKETS}Q{_BUCKETS}Q")
 _FLOW_KEY_BYTES = 72
@@ -38,15 +37,12 @@ class Books:
     of the next one at the latest (its program may have been between the total and the flow); what is not by then is lost."""
 
     def __init__(self) -> None:
-        self.total = Counts()
-        self.lost = 0
-        self._due = Counts()
+        self.total, self._due, self.lost = Counts(), Counts(), 0
 
     def take(self, counted_before: Counts, booked: Counts) -> None:
         """`counted_before`: the kernel's totals before the switch of sides; `booked`: flows and `other` of this reading."""
         self.total = self.total.plus(booked)
-        missing = sum(max(due - there, 0) for due, there in zip(self._due, self.total, strict=True))
-        self.lost = max(self.lost, missing)
+        self.lost = max(self.lost, sum(max(due - there, 0) for due, there in zip(self._due, self.total, strict=True)))
         self._due = counted_before
 
 
@@ -89,10 +85,9 @@ class BpfLedger(Ledger):
         wall_clock: Callable[[], float],
         entries: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        self._object = BpfObject(packaged(_NAME), entries)
+        self._object = BpfObject(packaged("ledger.blob"), entries)
         self._wait, self._wall_clock = wait, wall_clock
-        self._other = Counts()
-        self._books = Books()
+        self._other, self._books = Counts(), Books()
         try:
             self._state = self._object.map_memory("bss", _STATE.size, writable=True)
             struct.pack_into("<II", self._state, 0, hierarchy_number, 0)
@@ -112,7 +107,6 @@ class BpfLedger(Ledger):
         other = Counts(*values[5:8])
         since, self._other = other.less(self._other), other
         self._books.take(Counts(*counted), sum_of(since, flows))
-        dead_full = values[8]
         missed = sum(self._object.missed_runs(name) for name in ("on_mkdir", "on_rmdir", "on_release"))
         return Lifecycle(
             EventTier.BPF,
@@ -120,19 +114,18 @@ class BpfLedger(Ledger):
             self._books.total,
             tuple(flows),
             since,
-            dead_full + missed + self._books.lost,
+            values[8] + missed + self._books.lost,  # the first: how many dead found no room
             Histogram(values[11 : 11 + _BUCKETS]),
             Histogram(values[11 + _BUCKETS :]),
         )
 
     def moved(self) -> tuple[int, int]:
-        births, deaths = struct.unpack_from("<2Q", self._state, 8)
-        return births, deaths
+        return struct.unpack_from("<2Q", self._state, 8)
 
     def dead(self) -> Iterator[Dead]:
         """Those that died since the ledger began and are not released, ordinary deaths on their way among them."""
         boot = self._wall_clock() - time.clock_gettime(time.CLOCK_BOOTTIME)
-        for key, value in entries(self._object.map_descriptor("dead"), 8, _DEAD.size):
+        for key, value in entries(self._object.maps["dead"], 8, _DEAD.size):
             died, born, size, _, path = _DEAD.unpack(value)
             born_at = boot + born / 1e9 if born else None
             yield Dead(int.from_bytes(key, "little"), _path(path, size), boot + died / 1e9, born_at)
@@ -142,7 +135,7 @@ class BpfLedger(Ledger):
 
     def _drain(self, side: str) -> list[Flow]:
         found: dict[bytes, Counts] = {}
-        for _, value in drained(self._object.map_descriptor(side), _FLOW_KEY_BYTES, _FLOW.size):
+        for _, value in drained(self._object.maps[side], _FLOW_KEY_BYTES, _FLOW.size):
             births, deaths, releases, size, _, path = _FLOW.unpack(value)
             name, counts = _path(path, size), Counts(births, deaths, releases)
             found[name] = found[name].plus(counts) if name in found else counts
@@ -150,10 +143,7 @@ class BpfLedger(Ledger):
 
 
 def sum_of(first: Counts, flows: Sequence[Flow]) -> Counts:
-    births, deaths, releases = first
-    for _, counts in flows:
-        births, deaths, releases = births + counts[0], deaths + counts[1], releases + counts[2]
-    return Counts(births, deaths, releases)
+    return Counts(*map(sum, zip(first, *(flow.counts for flow in flows), strict=True)))
 
 
 def _path(raw: bytes, size: int) -> bytes:
@@ -163,8 +153,7 @@ def _path(raw: bytes, size: int) -> bytes:
 
 
 _FIELD = re.compile(rb"field:(.*?);\s*offset:(\d+);\s*size:(\d+);")
-_PADDING, _EXTEND = 29, 30
-_COMMIT_MASK = 0xFFFFF
+_PADDING, _EXTEND, _COMMIT_MASK = 29, 30, 0xFFFFF
 _WORD = struct.Struct("<I")
 
 
@@ -203,12 +192,8 @@ class PageReader:
 
     def __init__(self, header_page: bytes, kinds: dict[int, tuple[int, EventFormat]]) -> None:
         fields = parse_fields(header_page)
-        self._commit, self._data = fields[b"commit"], fields[b"data"]
-        self._kinds = kinds
-
-    @property
-    def page_bytes(self) -> int:
-        return self._data.offset + self._data.size
+        self._commit, self._data, self._kinds = fields[b"commit"], fields[b"data"], kinds
+        self.page_bytes = self._data.offset + self._data.size
 
     def events(self, page: bytes) -> Iterator[Event]:
         """Of a whole page; a damaged one ends where it makes no sense."""
@@ -216,8 +201,7 @@ class PageReader:
             (commit,) = _WORD.unpack_from(page, self._commit.offset)
             content = page[: self._data.offset + (commit & _COMMIT_MASK)]
             for record, stamp in self._records(content):
-                event = self._event(record, stamp)
-                if event:
+                if event := self._event(record, stamp):
                     yield event
 
     def _records(self, page: bytes) -> Iterator[tuple[bytes, int]]:
@@ -243,8 +227,7 @@ class PageReader:
                 yield page[start:at], stamp
 
     def _event(self, record: bytes, stamp: int) -> Event | None:
-        known = self._kinds.get(int.from_bytes(record[:2], "little"))
-        if known is None:
+        if (known := self._kinds.get(int.from_bytes(record[:2], "little"))) is None:
             return None
         kind, form = known
         place = int.from_bytes(record[form.path.offset : form.path.offset + 4], "little")
@@ -275,8 +258,7 @@ EVENTS = ("cgroup_mkdir", "cgroup_rmdir", "cgroup_release")
 _BUFFER_KIBIBYTES = 1024
 _PACES = ((0.5, 0.1), (0.2, 0.25), (0.05, 0.5), (0.0, 1.0))
 """How full the fullest buffer was, and after how many seconds to look again."""
-_MOST_PATTERNS = 4096
-_MOST_DEAD = 65536
+_MOST_PATTERNS, _MOST_DEAD = 4096, 65536
 _BIRTH, _DEATH = 0, 1
 _LOST = (b"overrun:", b"commit overrun:", b"dropped events:")
 
@@ -292,8 +274,7 @@ class TraceLedger(Ledger):
         refused: tuple[Gap, ...] = (),
     ) -> None:
         """`refused`: why it is not a better tier; told with each reading."""
-        self.refused = refused
-        self._wall_clock = wall_clock
+        self.refused, self._wall_clock = refused, wall_clock
         self._buffer_bytes = buffer_kibibytes * 1024
         self._instance = Instance()
         self._pipes: list[int] = []
@@ -307,8 +288,11 @@ class TraceLedger(Ledger):
             self._pipes.extend(self._instance.open(f"per_cpu/{cpu}/trace_pipe_raw") for cpu in self._instance.cpus())
         except OSError as error:
             self.close()
-            why = f"the cgroup events cannot be switched on: {(error.strerror or str(error)).lower()}"
-            raise TracefsError("cannot watch cgroup events", why, "") from error
+            raise TracefsError(
+                "cannot watch cgroup events",
+                f"the cgroup events cannot be switched on: {(error.strerror or str(error)).lower()}",
+                "",
+            ) from error
         except TracefsError:
             self.close()
             raise
@@ -343,8 +327,7 @@ class TraceLedger(Ledger):
         instance.write("trace_clock", "boot")
         kinds: dict[int, tuple[int, EventFormat]] = {}
         for kind, name in enumerate(EVENTS):
-            form = parse_event_format(instance.read(f"events/cgroup/{name}/format"))
-            if form is None:
+            if (form := parse_event_format(instance.read(f"events/cgroup/{name}/format"))) is None:
                 raise TracefsError("cannot watch cgroup events", f"the event {name} is not in a form we know", "")
             kinds[int(instance.read(f"events/cgroup/{name}/id"))] = (kind, form)
             instance.write(f"events/cgroup/{name}/filter", f"root=={hierarchy_number}")
@@ -389,9 +372,9 @@ class TraceLedger(Ledger):
             self._zombie_times[min(micros.bit_length(), _BUCKETS - 1)] += 1
 
     def _lost(self) -> int:
-        lost = 0
-        for cpu in self._instance.cpus():
-            for line in self._instance.read(f"per_cpu/{cpu}/stats").splitlines():
-                if line.startswith(_LOST):
-                    lost += int(line.rpartition(b" ")[2])
-        return lost
+        return sum(
+            int(line.rpartition(b" ")[2])
+            for cpu in self._instance.cpus()
+            for line in self._instance.read(f"per_cpu/{cpu}/stats").splitlines()
+            if line.startswith(_LOST)
+        )

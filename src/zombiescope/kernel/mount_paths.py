@@ -8,7 +8,7 @@ import ctypes
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from zombiescope.host.safe_open import last_error
@@ -27,14 +27,15 @@ class Mount(NamedTuple):
 
 def parse_mounts(mountinfo: bytes) -> list[Mount]:
     """In order of mounting; lines that are not as documented are left out."""
-    mounts = []
-    for line in mountinfo.split(b"\n"):
-        before, _, after = line.partition(b" - ")
-        words = before.split(b" ")
-        if len(words) > 5 and b":" in words[2]:
-            device, fstype = words[2].decode("ascii", "replace"), after.partition(b" ")[0].decode("ascii", "replace")
-            mounts.append(Mount(device, _plain(words[3]), _plain(words[4]), fstype))
-    return mounts
+    halves = (line.partition(b" - ") for line in mountinfo.split(b"\n"))
+    rows = ((before.split(b" "), after.partition(b" ")[0]) for before, _, after in halves)
+    return [
+        Mount(
+            words[2].decode("ascii", "replace"), _plain(words[3]), _plain(words[4]), fstype.decode("ascii", "replace")
+        )
+        for words, fstype in rows
+        if len(words) > 5 and b":" in words[2]
+    ]
 
 
 def below_root(mounts: list[Mount], root: bytes) -> list[Mount]:
@@ -66,7 +67,7 @@ class MountPaths:
             root = mount.root.rstrip(b"/")
             if path_in_fs.rstrip(b"/") == root or path_in_fs.startswith(root + b"/"):
                 path = (mount.point.rstrip(b"/") + path_in_fs[len(root) :]).rstrip(b"/")
-                if self._owner(path) == mount:
+                if _mounted_above(self._points, path) == mount:
                     return path
         return None
 
@@ -78,10 +79,12 @@ class MountPaths:
         """Something is mounted on an entry of this directory."""
         return folder in self._above_points
 
-    def _owner(self, path: bytes) -> Mount | None:
-        while path and path not in self._points:
-            path = path.rpartition(b"/")[0]
-        return self._points.get(path or b"/")
+
+def _mounted_above(points: Mapping[bytes, Mount], path: bytes) -> Mount | None:
+    """What is mounted at the path, or closest above it."""
+    while path and path not in points:
+        path = path.rpartition(b"/")[0]
+    return points.get(path or b"/")
 
 
 def _plain(word: bytes) -> bytes:
@@ -108,7 +111,10 @@ def files_below(top: bytes, device: str) -> Iterator[bytes]:
 
 
 def device_of(path: bytes) -> str:
-    number = os.stat(path, follow_symlinks=True).st_dev
+    return device_name(os.stat(path).st_dev)
+
+
+def device_name(number: int) -> str:
     return f"{os.major(number)}:{os.minor(number)}"
 
 
@@ -162,13 +168,7 @@ class MountTable:
         self._by_point = {mount.point: mount for mount in self.mounts}  # the last mount on a point covers the others
 
     def of(self, path: bytes) -> Mount | None:
-        if not path.startswith(b"/"):
-            return None
-        while path not in self._by_point:
-            if path == b"/":
-                return None
-            path = path.rpartition(b"/")[0] or b"/"
-        return self._by_point[path]
+        return _mounted_above(self._by_point, path) if path.startswith(b"/") else None
 
     def is_covered(self, mount: Mount) -> bool:
         return self.of(mount.point) != mount

@@ -13,20 +13,15 @@ import os
 import socket
 import struct
 from collections.abc import Iterator
+from itertools import product
 from typing import NamedTuple
 
 from zombiescope.kernel.mount_paths import NETWORK, run_inside
 
-_NETLINK_SOCK_DIAG = 4
-_SOCK_DIAG_BY_FAMILY = 20
-_ERROR, _DONE = 2, 3
-_REQUEST_DUMP = 0x301
-_ALL_STATES = 0xFFFFFFFF
-_CGROUP_ID = 21
-_HEADER = struct.Struct("=IHHII")
-_ASKED = struct.Struct("=BBBBI48x")
-_ANSWER = struct.Struct("=68xI")
-_ATTRIBUTE = struct.Struct("=HH")
+_NETLINK_SOCK_DIAG, _SOCK_DIAG_BY_FAMILY, _REQUEST_DUMP, _ALL_STATES = 4, 20, 0x301, 0xFFFFFFFF
+_ERROR, _DONE, _CGROUP_ID = 2, 3, 21
+_HEADER, _ATTRIBUTE = struct.Struct("=IHHII"), struct.Struct("=HH")
+_ASKED, _ANSWER = struct.Struct("=BBBBI48x"), struct.Struct("=68xI")
 _PROTOCOLS = {socket.IPPROTO_TCP: "tcp", socket.IPPROTO_UDP: "udp"}
 
 
@@ -41,9 +36,8 @@ def sockets_of(namespace: bytes) -> list[DiagSocket]:
     found: list[DiagSocket] = []
 
     def ask_for_all() -> None:
-        for family in (socket.AF_INET, socket.AF_INET6):
-            for protocol in _PROTOCOLS:
-                found.extend(_sockets(family, protocol))
+        for family, protocol in product((socket.AF_INET, socket.AF_INET6), _PROTOCOLS):
+            found.extend(_sockets(family, protocol))
 
     run_inside(namespace, NETWORK, ask_for_all)
     return found
@@ -61,8 +55,7 @@ def _sockets(family: int, protocol: int) -> Iterator[DiagSocket]:
                 if kind == _ERROR:
                     code = -int.from_bytes(message[:4], "little", signed=True)
                     raise OSError(code, os.strerror(code))
-                found = parse_answer(message, protocol)
-                if found is not None:
+                if (found := parse_answer(message, protocol)) is not None:
                     yield found
 
 
@@ -93,35 +86,30 @@ def parse_answer(message: bytes, protocol: int) -> DiagSocket | None:
     return None
 
 
-_SIOCETHTOOL = 0x8946
-_GSTRINGS, _GSTATS, _GSSET_INFO = 0x1B, 0x1D, 0x37
-_STATS_SET = 1
-_NAME_BYTES = 32
-_MOST_COUNTERS = 65536
+_SIOCETHTOOL, _GSTRINGS, _GSTATS, _GSSET_INFO, _STATS_SET = 0x8946, 0x1B, 0x1D, 0x37, 1
+_NAME_BYTES, _MOST_COUNTERS = 32, 65536
 
 
 def read_driver_counters(device: str) -> dict[str, int]:
     """Every counter of one interface of our network namespace; raises OSError where the driver has none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as door:
-        count = _count(door, device)
-        if not count:
+        if not (count := _count(door, device)):
             return {}
         names = _ask(door, device, struct.pack("<III", _GSTRINGS, _STATS_SET, count), count * _NAME_BYTES)
         values = _ask(door, device, struct.pack("<II", _GSTATS, count), count * 8)
     (named,) = struct.unpack_from("<I", names, 8)
     (valued,) = struct.unpack_from("<I", values, 4)
-    found: dict[str, int] = {}
-    for i in range(min(count, named, valued)):
-        name = names[12 + i * _NAME_BYTES :][:_NAME_BYTES].partition(b"\0")[0]
-        (value,) = struct.unpack_from("<Q", values, 8 + i * 8)
-        found[name.decode("ascii", "replace").strip()] = value
-    return found
+    told = min(count, named, valued)
+    texts = struct.iter_unpack(f"{_NAME_BYTES}s", names[12 : 12 + told * _NAME_BYTES])
+    return {
+        text.partition(b"\0")[0].decode("ascii", "replace").strip(): value
+        for (text,), value in zip(texts, struct.unpack_from(f"<{told}Q", values, 8), strict=True)
+    }
 
 
 def _count(door: socket.socket, device: str) -> int:
     answer = _ask(door, device, struct.pack("<IIQ", _GSSET_INFO, 0, 1 << _STATS_SET), 8)
-    (mask,) = struct.unpack_from("<Q", answer, 8)
-    (count,) = struct.unpack_from("<I", answer, 16)
+    mask, count = struct.unpack_from("<QI", answer, 8)
     return min(count, _MOST_COUNTERS) if mask else 0
 
 

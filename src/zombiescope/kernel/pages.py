@@ -23,8 +23,7 @@ from zombiescope.host.safe_paths import held_open
 
 WORD_BYTES = 8
 HEAD, TAIL = 1 << 15, 1 << 16
-_FRAME = (1 << 55) - 1
-_PRESENT = 1 << 63
+_FRAME, _PRESENT = (1 << 55) - 1, 1 << 63
 _NEAR = 512
 
 
@@ -35,18 +34,19 @@ def largest_order(page_bytes: int) -> int:
 
 class PageFrames:
     def __init__(self, owners: int, flags: int, own_map: int, page_bytes: int = PAGE_BYTES) -> None:
+        self._owners, self._flags, self._own_map = owners, flags, own_map
         self._largest_order = largest_order(page_bytes)
-        self._owners = owners
-        self._flags = flags
-        self._own_map = own_map
 
     def at(self, first_page: int, pages: int) -> list[int]:
         """Frames behind our own addresses; 0 where no page is mapped in. Raises ObservationError where the kernel hides them."""
         entries = memoryview(os.pread(self._own_map, pages * WORD_BYTES, first_page * WORD_BYTES)).cast("Q")
         frames = [entry & _FRAME if entry & _PRESENT else 0 for entry in entries]
         if not any(frames) and any(entry & _PRESENT for entry in entries):
-            why = "/proc/self/pagemap hides the page frame numbers"
-            raise ObservationError("cannot see whose pages are whose", why, "run as root with CAP_SYS_ADMIN")
+            raise ObservationError(
+                "cannot see whose pages are whose",
+                "/proc/self/pagemap hides the page frame numbers",
+                "run as root with CAP_SYS_ADMIN",
+            )
         return frames
 
     def owners(self, frames: Iterable[int]) -> dict[int, int]:
@@ -107,8 +107,7 @@ def _opened(path: bytes) -> Iterator[int]:
 
 
 PAGES = 4096
-_NO_ACCESS = 0
-_MAP_FIXED, _MAP_NORESERVE = 0x10, 0x4000
+_NO_ACCESS, _MAP_FIXED, _MAP_NORESERVE = 0, 0x10, 0x4000
 _RESERVED = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
 _MOST_VECTORS = 1024
 _FAILED = ctypes.c_void_p(-1).value
@@ -133,9 +132,7 @@ class ResidentWindow:
     """
 
     def __init__(self, address: int, pages: int, pipe: tuple[int, int]) -> None:
-        self.address = address
-        self._size = pages
-        self._pipe = pipe
+        self.address, self._size, self._pipe = address, pages, pipe
         self.used = 0
         """Pages laid out so far."""
 
@@ -147,7 +144,8 @@ class ResidentWindow:
         """Maps a part of a file behind what is there; its first page in the window. Raises OSError where it cannot be mapped."""
         assert pages <= self.room
         where = self.used
-        _map(self._at(where), pages, mmap.PROT_READ, mmap.MAP_SHARED | _MAP_FIXED, descriptor, first_page)
+        place = self.address + where * PAGE_BYTES
+        _map(place, pages, mmap.PROT_READ, mmap.MAP_SHARED | _MAP_FIXED, descriptor, first_page)
         self.used += pages
         return where
 
@@ -173,9 +171,6 @@ class ResidentWindow:
         if self.used:
             _map(self.address, self.used, _NO_ACCESS, _RESERVED | _MAP_FIXED, -1, 0)
             self.used = 0
-
-    def _at(self, page: int) -> int:
-        return self.address + page * PAGE_BYTES
 
 
 @contextmanager

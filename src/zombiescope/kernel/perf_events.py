@@ -27,12 +27,10 @@ _IP, TID, TIME, _CALLCHAIN, _CPU, _PERIOD, _CGROUP_ID = 1, 2, 4, 32, 128, 256, 1
 _DISABLED, _MMAP, COMM, _FREQUENCY, _TASK, SAMPLE_ID_ALL = 1, 1 << 8, 1 << 9, 1 << 10, 1 << 13, 1 << 18
 _MMAP2, _COMM_EXEC, _USE_CLOCKID, _KSYMBOL, _CGROUP, _BUILD_ID = 1 << 23, 1 << 24, 1 << 25, 1 << 29, 1 << 32, 1 << 34
 _EXCLUDE_USER, _EXCLUDE_IDLE, _EXCLUDE_USER_CHAIN = 1 << 4, 1 << 7, 1 << 22
-_CLOCK_MONOTONIC = 1
-_ATTR_BYTES = 112
-_CLOSE_ON_EXEC = 8
+_CLOCK_MONOTONIC, _CLOSE_ON_EXEC = 1, 8
+_ATTR_BYTES, _DEEPEST = 112, 127
 _ENABLE, _DISABLE = 0x2400, 0x2401
-_DEEPEST = 127
-_HEAD, _TAIL = 1024, 1032
+_HEAD, _TAIL = 1024, 1032  # one behind the other
 _UNKNOWN_FLAG = (errno.EINVAL, errno.E2BIG, errno.EOPNOTSUPP)
 
 
@@ -56,10 +54,9 @@ _WISHES = (
 
 def attr(rate_hz: int, wish: Wish) -> bytes:
     flags = _DISABLED | _MMAP | COMM | _FREQUENCY | _TASK | SAMPLE_ID_ALL | _MMAP2 | _COMM_EXEC | _USE_CLOCKID
-    flags |= (_BUILD_ID if wish.build_ids else 0) | (_CGROUP if wish.cgroups else 0)
-    flags |= _KSYMBOL if wish.kernel_symbols else 0
+    optional = (wish.build_ids and _BUILD_ID) | (wish.cgroups and _CGROUP) | (wish.kernel_symbols and _KSYMBOL)
     wanted = _IP | TID | TIME | _CALLCHAIN | _CPU | _PERIOD | (_CGROUP_ID if wish.cgroups else 0)
-    return attributes(_CPU_CLOCK, rate_hz, wanted, flags)
+    return attributes(_CPU_CLOCK, rate_hz, wanted, flags | optional)
 
 
 def kernel_only(rate_hz: int, wish: Wish) -> bytes:
@@ -88,8 +85,7 @@ def attributes(event: int, rate_or_period: int, wanted: int, flags: int) -> byte
 
 def open_event(raw: bytes, cpu: int, process: int = -1) -> int:
     """-1: every process, or every core; 0: this thread."""
-    number = _NUMBERS.get(platform.machine())
-    if number is None:
+    if (number := _NUMBERS.get(platform.machine())) is None:
         raise OSError(errno.ENOSYS, f"perf_event_open is not known on {platform.machine()}")
     library = ctypes.CDLL(None, use_errno=True)
     buffer = ctypes.create_string_buffer(raw, len(raw))
@@ -117,16 +113,14 @@ class _Ring:
 
 def read_ring(memory: mmap.mmap, size: int) -> bytes:
     """Everything new: whole records, as the kernel moves its end only past whole ones."""
-    head = struct.unpack_from("<Q", memory, _HEAD)[0]
-    tail = struct.unpack_from("<Q", memory, _TAIL)[0]
+    head, tail = struct.unpack_from("<QQ", memory, _HEAD)
     if head == tail:
         return b""
     _order()
     first, last = tail % size, head % size
-    if first < last:
-        content = memory[PAGE_BYTES + first : PAGE_BYTES + last]
-    else:
-        content = memory[PAGE_BYTES + first : PAGE_BYTES + size] + memory[PAGE_BYTES : PAGE_BYTES + last]
+    content = memory[PAGE_BYTES + first : PAGE_BYTES + (last if first < last else size)]
+    if first >= last:
+        content += memory[PAGE_BYTES : PAGE_BYTES + last]
     _order()
     struct.pack_into("<Q", memory, _TAIL, head)
     return content
@@ -221,17 +215,17 @@ def parse_rings(contents: Iterable[bytes]) -> Drained:
     samples: list[StackSample] = []
     lost = 0
     for content in contents:
-        for kind, body in _records(content):
+        for kind, body in records(content):
             if kind == _SAMPLE:
-                found = _sample(body)
-                if found is not None:
+                if (found := _sample(body)) is not None:
                     samples.append(found)
             elif kind == _LOST and len(body) >= 16:
                 lost += int.from_bytes(body[8:16], "little")
     return Drained(samples, lost)
 
 
-def _records(content: bytes) -> Iterator[tuple[int, bytes]]:
+def records(content: bytes) -> Iterator[tuple[int, bytes]]:
+    """The kind and what is behind the header of each; a damaged one ends it."""
     at = 0
     while at + _HEADER.size <= len(content):
         kind, _, size = _HEADER.unpack_from(content, at)

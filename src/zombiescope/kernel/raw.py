@@ -9,14 +9,13 @@ from __future__ import annotations
 import os
 import re
 from enum import IntFlag
+from functools import cache
 from typing import NamedTuple
 
 from zombiescope.facts.zombies import OWN_NUMBERS, Pin, PinKind, References
-from zombiescope.kernel.mount_paths import MountPaths
+from zombiescope.kernel.mount_paths import MountPaths, device_name
 
-CSS_ONLINE = 2
-CSS_RELEASED = 4
-CSS_DYING = 16
+CSS_ONLINE, CSS_RELEASED, CSS_DYING = 2, 4, 16
 
 
 class PinFlag(IntFlag):
@@ -113,14 +112,11 @@ def leads_to(path: bytes, device: str, inode: int, fstype: str) -> bool:
         seen = os.lstat(path)
     except (OSError, ValueError):
         return False
-    if seen.st_ino != inode:
-        return False
-    return fstype in OWN_NUMBERS or f"{os.major(seen.st_dev)}:{os.minor(seen.st_dev)}" == device
+    return seen.st_ino == inode and (fstype in OWN_NUMBERS or device_name(seen.st_dev) == device)
 
 
-_ANON, _INODE, _SWAPBACKED = int(PinFlag.ANON), int(PinFlag.INODE), int(PinFlag.SWAPBACKED)
-_BARE = int(PinFlag.BARE)
-_PSEUDO, _ROOTED, _UNHASHED = int(PinFlag.PSEUDO), int(PinFlag.ROOTED), int(PinFlag.UNHASHED)
+_ANON, _INODE, _BARE, _SWAPBACKED = map(int, (PinFlag.ANON, PinFlag.INODE, PinFlag.BARE, PinFlag.SWAPBACKED))
+_PSEUDO, _ROOTED, _UNHASHED = map(int, (PinFlag.PSEUDO, PinFlag.ROOTED, PinFlag.UNHASHED))
 _SYSV = re.compile(rb"SYSV[0-9a-f]{8}")
 _MINOR_BITS = 20
 _TMPFS, _PAGE_CACHE, _make = PinKind.TMPFS, PinKind.PAGE_CACHE, tuple.__new__
@@ -145,8 +141,8 @@ class PinNamer:
     def __init__(self, mounts: MountPaths) -> None:
         self._mounts = mounts
         self._folders: dict[tuple[int, bytes], _Folder] = {}
-        self._checked: dict[tuple[bytes, int], bool] = {}
-        self._devices: dict[str, bytes] = {}
+        # Of a file with several names the kernel knows one: looked at once, and not shown if it leads elsewhere.
+        self._leads_to, self._block_device = cache(leads_to), cache(_block_device)
 
     def of_folios(self, memcg: RawMemcg) -> tuple[Pin, ...]:
         found = memcg.pins
@@ -156,8 +152,7 @@ class PinNamer:
             (only,) = found
             return (self._name(only, not memcg.walked or only.pages < memcg.lru_anon + memcg.lru_file),)
         merged = _merged(found)
-        attributed = sum(pin.pages for pin in merged)
-        sampled = not memcg.walked or attributed < memcg.lru_anon + memcg.lru_file
+        sampled = not memcg.walked or sum(pin.pages for pin in merged) < memcg.lru_anon + memcg.lru_file
         return tuple(self._name(pin, sampled) for pin in merged)
 
     def of_writeback(self, found: list[RawPin]) -> tuple[Pin, ...]:
@@ -180,7 +175,7 @@ class PinNamer:
                 path = opened + leaf
                 if hides:
                     path = self._mounts.visible(path)
-                if nlink > 1 and path is not None and not self._leads_to(path, number, inode, fstype):
+                if nlink > 1 and path and not self._leads_to(self._mounts.root + path, number, inode, fstype):
                     path = None
         elif flags & _PSEUDO:
             path_in_fs = b"/" + leaf  # as /proc/PID/maps writes it
@@ -189,24 +184,6 @@ class PinNamer:
             number = _device(raw.rdevice)
             path_in_fs = self._block_device(number)
         return _make(Pin, (kind, path, path_in_fs, fstype, number, inode, pages, sampled, mapped, dirty, None))
-
-    def _block_device(self, number: str) -> bytes:
-        """What lies on the device itself, such as a file system's own tables, is in no file: the device stands for it."""
-        known = self._devices.get(number)
-        if known is None:
-            try:
-                name = os.readlink(os.fsencode(f"/sys/dev/block/{number}")).rpartition(b"/")[2]
-            except OSError:
-                name = b"block/" + number.encode()
-            known = self._devices[number] = b"/dev/" + name
-        return known
-
-    def _leads_to(self, path: bytes, device: str, inode: int, fstype: str) -> bool:
-        """Of a file with several names the kernel knows one: looked at once, and not shown if it leads elsewhere."""
-        known = self._checked.get((path, inode))
-        if known is None:
-            known = self._checked[path, inode] = leads_to(self._mounts.root + path, device, inode, fstype)
-        return known
 
     def _folder(self, raw: RawPin, above: bytes) -> _Folder:
         names = above[:-1].split(b"\0") if above else []
@@ -220,6 +197,14 @@ class PinNamer:
         return folder
 
 
+def _block_device(number: str) -> bytes:
+    """What lies on the device itself, such as a file system's own tables, is in no file: the device stands for it."""
+    try:
+        return b"/dev/" + os.readlink(os.fsencode(f"/sys/dev/block/{number}")).rpartition(b"/")[2]
+    except OSError:
+        return b"/dev/block/" + number.encode()
+
+
 def in_swap_cache(memcg: RawMemcg) -> bool:
     """Whether its folios without a file are shared memory that was swapped out and is still in memory, too.
 
@@ -231,16 +216,15 @@ def in_swap_cache(memcg: RawMemcg) -> bool:
 
 def pins_without_folios(memcg: RawMemcg, references: References) -> tuple[Pin, ...]:
     """Unevictable pages are on no list that could be followed; the others hold no page at all."""
-    pins = []
-    if memcg.unevictable:
-        pins.append(_nameless(PinKind.UNEVICTABLE, memcg.unevictable))
-    if memcg.swap > 0:
-        pins.append(_nameless(PinKind.SWAP, memcg.swap))
-    if references.children:
-        pins.append(_nameless(PinKind.CHILD, None))
-    if references.rest:
-        pins.append(_nameless(PinKind.SOCKET if memcg.tcp else PinKind.OTHER, None))
-    return tuple(pins)
+    held = (
+        (memcg.unevictable, PinKind.UNEVICTABLE, memcg.unevictable),
+        (memcg.swap > 0, PinKind.SWAP, memcg.swap),
+        (references.children, PinKind.CHILD, None),
+        (references.rest, PinKind.SOCKET if memcg.tcp else PinKind.OTHER, None),
+    )
+    return tuple(
+        Pin(kind, None, None, None, None, None, pages, sampled=False) for is_there, kind, pages in held if is_there
+    )
 
 
 def without_explained(pins: tuple[Pin, ...], references: References, writeback: list[RawPin]) -> tuple[Pin, ...]:
@@ -251,16 +235,11 @@ def without_explained(pins: tuple[Pin, ...], references: References, writeback: 
     return tuple(pin for pin in pins if pin.kind is not PinKind.OTHER or pin.pages is not None)
 
 
-def _nameless(kind: PinKind, pages: int | None) -> Pin:
-    return Pin(kind, None, None, None, None, None, pages, sampled=False)
-
-
 def _merged(pins: tuple[RawPin, ...]) -> list[RawPin]:
     """Folios of one file need not lie side by side on a list."""
     merged: dict[int, RawPin] = {}
     for pin in pins:
-        before = merged.get(pin.mapping)
-        if before is not None:
+        if (before := merged.get(pin.mapping)) is not None:
             pin = before._replace(
                 pages=before.pages + pin.pages,
                 folios=before.folios + pin.folios,
@@ -275,9 +254,9 @@ def kind_of_nameless(name: bytes) -> PinKind:
     """Only the kernel's internal mount has names below no directory, so no user's file passes for one of these."""
     if name.startswith(b"memfd:"):
         return PinKind.MEMFD
-    if name == b"dev/zero":
-        return PinKind.SHARED_ANON
-    return PinKind.SYSV_SHM if _SYSV.fullmatch(name) else PinKind.OTHER
+    if _SYSV.fullmatch(name):
+        return PinKind.SYSV_SHM
+    return PinKind.SHARED_ANON if name == b"dev/zero" else PinKind.OTHER
 
 
 def _device(number: int) -> str:

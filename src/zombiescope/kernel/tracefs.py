@@ -21,9 +21,7 @@ from zombiescope.facts.softirq import CoreLatency
 from zombiescope.host.safe_paths import descriptor_of, held_open
 
 _PLACES = (b"/sys/kernel/tracing", b"/sys/kernel/debug/tracing")
-_FSOPEN, _FSCONFIG, _FSMOUNT = 430, 431, 432
-_CREATE = 6
-_CLOEXEC = 1
+_FSOPEN, _FSCONFIG, _FSMOUNT, _CREATE, _CLOEXEC = 430, 431, 432, 6, 1
 _OURS = re.compile(r"zombiescope-([0-9]+)-([0-9]+)(?:-[a-z]+)?")
 
 
@@ -37,28 +35,26 @@ def open_tracefs() -> int:
         if os.path.isdir(place + b"/instances"):
             return os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     libc = ctypes.CDLL(None, use_errno=True)
-    context = libc.syscall(_FSOPEN, b"tracefs", _CLOEXEC)
-    if context < 0:
+    if (context := libc.syscall(_FSOPEN, b"tracefs", _CLOEXEC)) < 0:
         raise _refused("fsopen")
     with held_open(context):
         if libc.syscall(_FSCONFIG, context, _CREATE, None, None, 0) < 0:
             raise _refused("fsconfig")
-        mounted = libc.syscall(_FSMOUNT, context, _CLOEXEC, 0)
-        if mounted < 0:
+        if (mounted := libc.syscall(_FSMOUNT, context, _CLOEXEC, 0)) < 0:
             raise _refused("fsmount")
         return int(mounted)
 
 
 def _refused(step: str) -> TracefsError:
-    why = f"tracefs is not mounted and {step}(2) failed: {os.strerror(ctypes.get_errno())}"
     return TracefsError(
-        "cannot watch cgroup events", why, "run as root, or mount -t tracefs tracefs /sys/kernel/tracing"
+        "cannot watch cgroup events",
+        f"tracefs is not mounted and {step}(2) failed: {os.strerror(ctypes.get_errno())}",
+        "run as root, or mount -t tracefs tracefs /sys/kernel/tracing",
     )
 
 
 def read_below(top: int, path: str) -> bytes:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=top)
-    with os.fdopen(descriptor, "rb", buffering=0) as opened:
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=top), "rb", buffering=0) as opened:
         return opened.read()
 
 
@@ -83,8 +79,11 @@ class Instance:
                 os.mkdir(f"instances/{self.name}", dir_fd=self._top)
         except OSError as error:
             os.close(self._top)
-            why = f"a private tracefs instance cannot be made: {(error.strerror or '').lower()}"
-            raise TracefsError("cannot watch cgroup events", why, "run as root") from error
+            raise TracefsError(
+                "cannot watch cgroup events",
+                f"a private tracefs instance cannot be made: {(error.strerror or '').lower()}",
+                "run as root",
+            ) from error
 
     def read(self, file: str, *, shared: bool = False) -> bytes:
         """A file of the instance, or of tracefs itself."""
@@ -124,11 +123,10 @@ class Instance:
 def start_time(process: int) -> int:
     """In ticks since boot; 0 for a process that does not exist. With it a process number used again is told from the first."""
     try:
-        descriptor = os.open(f"/proc/{process}/stat", os.O_RDONLY | os.O_CLOEXEC)
+        with os.fdopen(os.open(f"/proc/{process}/stat", os.O_RDONLY | os.O_CLOEXEC), "rb") as file:
+            return int(file.read().rpartition(b")")[2].split()[19])
     except OSError:
         return 0
-    with os.fdopen(descriptor, "rb") as file:
-        return int(file.read().rpartition(b")")[2].split()[19])
 
 
 _RAISE, _ENTRY = "events/irq/softirq_raise", "events/irq/softirq_entry"
@@ -158,20 +156,19 @@ class SoftirqHist:
             self._begin()
         except OSError as error:
             self.close()
-            why = f"{(error.strerror or str(error)).lower()}: this kernel has none, or not all that it takes"
-            raise TracefsError(_WHAT, why, "a kernel with CONFIG_HIST_TRIGGERS, as root") from error
+            raise TracefsError(
+                _WHAT,
+                f"{(error.strerror or str(error)).lower()}: this kernel has none, or not all that it takes",
+                "a kernel with CONFIG_HIST_TRIGGERS, as root",
+            ) from error
 
     def read(self) -> dict[str, Any]:
         """As BPF tells it; when the longest began is not known."""
-        text = self._instance.read(f"events/synthetic/{self._event}/hist")
-        buckets, dropped = buckets_by_core(text)
+        buckets, dropped = buckets_by_core(self._instance.read(f"events/synthetic/{self._event}/hist"))
         longest = longest_by_core(self._instance.read(f"{_ENTRY}/hist"))
-        nothing = [[], 0.0, None, False]
+        others: dict[str, list[Any]] = {kind: [[], 0.0, None, False] for kind in CoreLatency._fields[1:]}
         cores = {
-            str(core): {
-                kind: [buckets.get(core, []), longest.get(core, 0.0), None, False] if kind == "network" else nothing
-                for kind in CoreLatency._fields[1:]
-            }
+            str(core): others | {"network": [buckets.get(core, []), longest.get(core, 0.0), None, False]}
             for core in sorted({*buckets, *longest})
         }
         return {"cores": cores, "missed": dropped, "by": "hist"}
@@ -229,15 +226,14 @@ def remove_leftovers() -> None:
     with held_open(open_tracefs()) as top, suppress(OSError):
         text = read_below(top, "synthetic_events").decode(errors="replace")
         owners = {(match[1], match[2]) for match in map(_NAME.match, text.split("\n")) if match}
-        gone = [pair for pair in owners if start_time(int(pair[0])) != int(pair[1])]
-        for process, begun in gone:
-            _remove(top, f"zombiescope-{process}-{begun}-hist", f"zombiescope_{process}_{begun}")
+        for process, begun in owners:
+            if start_time(int(process)) != int(begun):
+                _remove(top, f"zombiescope-{process}-{begun}-hist", f"zombiescope_{process}_{begun}")
 
 
 def _begin_guard(instance: str, event: str) -> tuple[int, int]:
     reading, writing = os.pipe2(os.O_CLOEXEC)
-    child = os.fork()
-    if child:
+    if child := os.fork():
         os.close(reading)
         return child, writing
     try:

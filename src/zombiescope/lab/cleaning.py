@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from zombiescope.errors import ActionFailedError, ObservationError
 from zombiescope.facts.gap import Gap
 from zombiescope.host.page_size import PAGE_BYTES, every_cpu
+from zombiescope.host.safe_paths import held_open
 from zombiescope.lab import hierarchy as controller
 from zombiescope.lab import places
 from zombiescope.lab import processes as units
@@ -28,8 +29,7 @@ from zombiescope.lab.places import LAB, has_swap, is_run_name
 from zombiescope.lab.processes import LabProcess, boot_id, end_processes, find_ours, in_child, is_named_ours, start_time
 from zombiescope.lab.truth import dead_below, entries, kept_truth, take_over
 
-_BATCH_PAGES = 64
-_SWAP_BATCH_PAGES = 160
+_BATCH_PAGES, _SWAP_BATCH_PAGES = 64, 160
 _MADV_PAGEOUT = 21
 _STOCK_CGROUPS = 24
 
@@ -39,12 +39,8 @@ def drain_pages() -> None:
     _on_every_cpu(lambda descriptor: os.write(descriptor, b"d" * PAGE_BYTES * _BATCH_PAGES))
 
 
-def drain_swap() -> None:
-    """Fresh swap entries, made and freed on every CPU: the 65th that a CPU frees pushes the first 64 out of its cache."""
-    _on_every_cpu(_swap_out_and_free)
-
-
 def _swap_out_and_free(descriptor: int) -> None:
+    """Fresh swap entries: the 65th that a CPU frees pushes the first 64 out of its cache."""
     size = PAGE_BYTES * _SWAP_BATCH_PAGES
     os.ftruncate(descriptor, size)
     with mmap.mmap(descriptor, size) as view:
@@ -58,25 +54,20 @@ def _swap_out_and_free(descriptor: int) -> None:
 
 
 def _on_every_cpu(work: Callable[[int], object]) -> None:
-    descriptor = os.memfd_create(LAB)
-    try:
-        with closing(every_cpu()) as cpus:
-            for _ in cpus:
-                work(descriptor)
-    finally:
-        os.close(descriptor)
+    with held_open(os.memfd_create(LAB)) as descriptor, closing(every_cpu()) as cpus:
+        for _ in cpus:
+            work(descriptor)
 
 
 def push_out(hierarchy: MemoryHierarchy, subtree: str, attempt: int) -> None:
     """The cheap ways at once, the dear ones when they were not enough."""
     drain_pages()
     reclaim(hierarchy.folder(subtree))
-    if attempt % 20 != 2:
-        return
-    sync_filesystem("/")
-    charge_elsewhere(hierarchy, subtree)
-    if has_swap():
-        drain_swap()
+    if attempt % 20 == 2:
+        sync_filesystem("/")
+        charge_elsewhere(hierarchy, subtree)
+        if has_swap():
+            _on_every_cpu(_swap_out_and_free)
 
 
 def charge_elsewhere(hierarchy: MemoryHierarchy, subtree: str) -> None:
@@ -121,41 +112,39 @@ class Cleaned:
     left: list[tuple[str, str]] = field(default_factory=list)
 
     def as_document(self) -> dict[str, Any]:
-        removed = {"processes": self.processes, "cgroups": self.cgroups, "files": self.files, "segments": self.segments}
-        left = [{"what": what, "why": why} for what, why in self.left]
-        return {"run": self.run, "removed": removed, "in_use": self.in_use, "left": left}
+        return {
+            "run": self.run,
+            "removed": {name: getattr(self, name) for name in ("processes", "cgroups", "files", "segments")},
+            "in_use": self.in_use,
+            "left": [{"what": what, "why": why} for what, why in self.left],
+        }
 
 
 def find_runs(hierarchy: MemoryHierarchy | None) -> list[str]:
     """Every run there is any trace of."""
-    found = places.runs_in_folders()
-    found.update(process.run for process in find_ours(places.ROOTS))
-    found.update(units.runs_with_units())
-    if hierarchy is not None:
-        found.update(name for name in hierarchy.children(f"/{LAB}") if is_run_name(name))
-    found.update(
-        owner
-        for segment in references.list_candidates()
-        if (owner := references.owner_of(segment)) and is_run_name(owner)
-    )
-    return sorted(found)
+    named = hierarchy.children(f"/{LAB}") if hierarchy else []
+    named += [references.owner_of(segment) or "" for segment in references.list_candidates()]
+    processes = {process.run for process in find_ours(places.ROOTS)}
+    return sorted({*places.runs_in_folders(), *units.runs_with_units(), *processes, *filter(is_run_name, named)})
 
 
 def clean_run(run: str, hierarchy: MemoryHierarchy | None) -> Cleaned:
     cleaned = Cleaned(run)
-    locks = take_over(run)
-    if locks is None:
+    if (locks := take_over(run)) is None:
         cleaned.in_use = True
-        cleaned.left.append((f"run {run}", f"a command is still working on it (process {_command(run)}): end it first"))
+        commands = [str(entry["pid"]) for entry in entries(run) if entry.get("role") == "command"]
+        who = ", ".join(commands) or "unknown"
+        cleaned.left.append((f"run {run}", f"a command is still working on it (process {who}): end it first"))
         return cleaned
     try:
-        _stop_units(cleaned)
+        _try(cleaned, f"unit {units.agent_of(run)}", units.stop_agent)
         _end_staff(cleaned)
         _remove_pins(cleaned)
         if hierarchy is not None:
             _remove_cgroups(cleaned, hierarchy, f"/{LAB}/{run}")
             _remove_cgroups(cleaned, hierarchy, f"/{units.slice_of(run)}", stays=True)
-        _remove_units(cleaned)
+        # After their cgroups: without them systemd removes the slice, and nobody counts what is dead below it.
+        _try(cleaned, f"units of run {run}", units.remove_units)
         # The state folder goes last: until here a second attempt finds the journal.
         files, left = places.remove_run_folders(run) if not cleaned.left else (0, [])
         cleaned.files += files
@@ -168,39 +157,27 @@ def clean_run(run: str, hierarchy: MemoryHierarchy | None) -> Cleaned:
 
 def remove_shared_names(hierarchy: MemoryHierarchy | None) -> str:
     """The folders, the cgroup and the controller that all runs share, once no run is left. Empty, or what stays and why."""
-    _remove_orphan_segments()
-    note = "" if hierarchy is None else _remove_shared_cgroup(hierarchy)
+    # Segments that no journal knows and a kill kept from being marked: ours by key, owner and size, empty, their maker gone.
+    for segment in references.list_candidates():
+        if start_time(segment.creator) is None and references.owner_of(segment) == "":
+            references.remove_segment(segment)
+    note = ""
+    if hierarchy is not None and not hierarchy.children(f"/{LAB}"):
+        try:
+            hierarchy.remove(f"/{LAB}", patience_seconds=0.5)
+        except OSError:
+            note = ""
+        else:
+            note = controller.take_back(hierarchy)
     places.remove_empty_roots()
     return note
 
 
-def _remove_shared_cgroup(hierarchy: MemoryHierarchy) -> str:
-    if hierarchy.children(f"/{LAB}"):
-        return ""
+def _try(cleaned: Cleaned, what: str, work: Callable[[str], None]) -> None:
     try:
-        hierarchy.remove(f"/{LAB}", patience_seconds=0.5)
-    except OSError:
-        return ""
-    return controller.take_back(hierarchy)
-
-
-def _stop_units(cleaned: Cleaned) -> None:
-    try:
-        units.stop_agent(cleaned.run)
-    except ActionFailedError as error:
-        cleaned.left.append((f"unit {units.agent_of(cleaned.run)}", error.why))
-
-
-def _remove_units(cleaned: Cleaned) -> None:
-    """After their cgroups: without them systemd removes the slice, and nobody counts what is dead below it."""
-    try:
-        units.remove_units(cleaned.run)
+        work(cleaned.run)
     except (ActionFailedError, OSError) as error:
-        cleaned.left.append((f"units of run {cleaned.run}", getattr(error, "why", str(error))))
-
-
-def _command(run: str) -> str:
-    return ", ".join(str(entry["pid"]) for entry in entries(run) if entry.get("role") == "command") or "unknown"
+        cleaned.left.append((what, getattr(error, "why", str(error))))
 
 
 def _end_staff(cleaned: Cleaned) -> None:
@@ -208,12 +185,10 @@ def _end_staff(cleaned: Cleaned) -> None:
     for _ in range(3):
         ours = find_ours(places.ROOTS, cleaned.run)
         ours.extend(_journalled_staff(cleaned.run, {process.pid for process in ours}))
-        if not ours:
-            return
         stubborn = end_processes(ours)
         cleaned.processes += len(ours) - len(stubborn)
-        if stubborn:
-            cleaned.left.extend((f"process {process.pid}", "it does not end when killed") for process in stubborn)
+        cleaned.left.extend((f"process {process.pid}", "it does not end when killed") for process in stubborn)
+        if stubborn or not ours:
             return
 
 
@@ -233,30 +208,17 @@ def _remove_pins(cleaned: Cleaned) -> None:
     for folder in places.pin_folders(cleaned.run):
         # On v2 a dirty file would keep the dead cgroup through its writeback structure.
         sync_filesystem_of(folder)
-        cleaned.files += _remove_files(folder)
+        with os.scandir(folder) as files:
+            for file in files:
+                if not file.is_dir(follow_symlinks=False):
+                    os.unlink(file.name, dir_fd=folder)
+                    cleaned.files += 1
     staff = {entry.get("pid") for entry in entries(cleaned.run) if entry.get("role") == "staff"}
     for segment in references.list_candidates():
         owner = references.owner_of(segment)
         if owner == cleaned.run or (owner == "" and segment.creator in staff):
             references.remove_segment(segment)
             cleaned.segments += 1
-
-
-def _remove_files(folder: int) -> int:
-    count = 0
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if not entry.is_dir(follow_symlinks=False):
-                os.unlink(entry.name, dir_fd=folder)
-                count += 1
-    return count
-
-
-def _remove_orphan_segments() -> None:
-    """Segments that no journal knows and a kill kept from being marked: ours by key, owner and size, empty, their maker gone."""
-    for segment in references.list_candidates():
-        if start_time(segment.creator) is None and references.owner_of(segment) == "":
-            references.remove_segment(segment)
 
 
 def _remove_cgroups(cleaned: Cleaned, hierarchy: MemoryHierarchy, subtree: str, *, stays: bool = False) -> None:
@@ -267,13 +229,11 @@ def _remove_cgroups(cleaned: Cleaned, hierarchy: MemoryHierarchy, subtree: str, 
     for path in hierarchy.deepest_first(subtree):
         if path not in kept:
             _remove_cgroup(cleaned, hierarchy, path)
-    still = _wait_for_release(hierarchy, subtree)
-    if still:
+    if still := _wait_for_release(hierarchy, subtree):
         cleaned.left.append(
             (f"{still} below {subtree}", "the kernel has not released them yet; run lab clean again in a while")
         )
-        return
-    if not stays:
+    elif not stays:
         _remove_cgroup(cleaned, hierarchy, subtree)
 
 
@@ -315,26 +275,27 @@ class Seen(NamedTuple):
 def list_runs() -> list[Seen] | Gap:
     if os.geteuid() != 0:
         return Gap("runs", "the lab's folders are root's", "sudo zombiescope lab list")
+    return [_seen(run) for run in find_runs(hierarchy_or_none())]
+
+
+def hierarchy_or_none() -> MemoryHierarchy | None:
     try:
-        hierarchy = find_hierarchy()
+        return find_hierarchy()
     except ObservationError:
-        hierarchy = None
-    return [_seen(run) for run in find_runs(hierarchy)]
+        return None
 
 
 def _seen(run: str) -> Seen:
     truth = kept_truth(run)
-    counts = truth.get("counts") if isinstance(truth.get("counts"), dict) else {}
-    assert isinstance(counts, dict)
+    counts: dict[str, Any] = truth["counts"] if isinstance(truth.get("counts"), dict) else {}
     return Seen(run, truth.get("action"), counts.get("made"), dict(counts.get("by_pin") or {}), _is_at_work(run))
 
 
 def _is_at_work(run: str) -> bool:
     """The command that the journal names is alive, by number and start."""
-    now = boot_id()
     return any(
         entry.get("role") == "command"
-        and entry.get("boot") == now
+        and entry.get("boot") == boot_id()
         and isinstance(entry.get("pid"), int)
         and start_time(int(entry["pid"])) == entry.get("start")
         for entry in entries(run)

@@ -8,20 +8,21 @@ cgroup that hands it down may hold no process; v1 knows neither. Paths given and
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from zombiescope.errors import ActionFailedError, ObservationError
+from zombiescope.errors import ActionFailedError, ObservationError, ZombiescopeError, reason_of
+from zombiescope.host.safe_paths import descriptor_of, held_open
 from zombiescope.lab.places import LAB, STATE_ROOTS, make_private, refusal, text_of, why_foreign
 from zombiescope.lab.processes import boot_id
 
 BUSY_SECONDS = 5.0
 _MOUNTS = "/proc/self/mountinfo"
 _CONTROL = "cgroup.subtree_control"
-_OCTAL = {"\\040": " ", "\\011": "\t", "\\012": "\n", "\\134": "\\"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +52,12 @@ class MemoryHierarchy:
     def make_parents(self, path: str) -> None:
         """Makes `path` and what is missing above it, fit to have children with a memory account of their own."""
         parts = path.strip("/").split("/")
-        self._hand_down("/")
+        self.hand_down("/")
         for depth in range(1, len(parts) + 1):
             level = "/" + "/".join(parts[:depth])
             if not os.path.isdir(self.folder(level)):
                 self._make_level(level)
-            self._hand_down(level)
+            self.hand_down(level)
 
     def _make_level(self, level: str) -> None:
         try:
@@ -70,7 +71,7 @@ class MemoryHierarchy:
             _set_quietly(self.file(level, "notify_on_release"), "0")
             _set_quietly(self.file(level, "memory.use_hierarchy"), "1")
 
-    def _hand_down(self, level: str) -> None:
+    def hand_down(self, level: str) -> None:
         if not self.is_unified:
             return
         control = self.file(level, _CONTROL)
@@ -135,11 +136,8 @@ def squeeze(folder: str) -> None:
 
 
 def write_file(path: str, content: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY)
-    try:
+    with descriptor_of(path, os.O_WRONLY) as descriptor:
         os.write(descriptor, content)
-    finally:
-        os.close(descriptor)
 
 
 def _set_quietly(path: str, value: str) -> None:
@@ -150,14 +148,13 @@ def _set_quietly(path: str, value: str) -> None:
 
 
 def find_hierarchy(mountinfo: str | None = None) -> MemoryHierarchy:
-    text = _mounts() if mountinfo is None else mountinfo
     unified: str | None = None
-    for line in text.splitlines():
+    for line in (_mounts() if mountinfo is None else mountinfo).splitlines():
         left, _, right = line.partition(" - ")
         before, after = left.split(" "), right.split(" ")
         if len(before) < 6 or len(after) < 3:
             continue
-        mount = _unescaped(before[4])
+        mount = re.sub(r"\\(040|011|012|134)", lambda code: chr(int(code[1], 8)), before[4])
         if after[0] == "cgroup" and "memory" in after[2].split(","):
             return MemoryHierarchy("v1", mount)
         if after[0] == "cgroup2" and unified is None:
@@ -175,28 +172,17 @@ def _mounts() -> str:
     try:
         return Path(_MOUNTS).read_text(errors="surrogateescape")
     except OSError as error:
-        why = f"{_MOUNTS}: {(error.strerror or 'cannot be read').lower()}"
-        raise ObservationError("cannot make memory cgroups", why, "mount -t proc proc /proc") from None
+        raise ObservationError(
+            "cannot make memory cgroups", f"{_MOUNTS}: {reason_of(error)}", "mount -t proc proc /proc"
+        ) from None
 
 
 def _lists_memory(path: str) -> bool:
     return "memory" in text_of(path).split()
 
 
-def _unescaped(field: str) -> str:
-    for escape, character in _OCTAL.items():
-        field = field.replace(escape, character)
-    return field
-
-
 NOTE = ".memory-handed-down"
-_UNUSED = {
-    "memory.current": ("0",),
-    "memory.max": ("max",),
-    "memory.high": ("max",),
-    "memory.min": ("0",),
-    "memory.low": ("0",),
-}
+_UNUSED = {"current": "0", "max": "max", "high": "max", "min": "0", "low": "0"}
 
 
 def hand_down(hierarchy: MemoryHierarchy) -> None:
@@ -205,11 +191,10 @@ def hand_down(hierarchy: MemoryHierarchy) -> None:
         return
     _write_note()
     try:
-        write_file(hierarchy.file("/", _CONTROL), b"+memory")
-    except OSError as error:
+        hierarchy.hand_down("/")
+    except ZombiescopeError:
         _forget()
-        control = hierarchy.file("/", _CONTROL)
-        raise refusal(f"cannot enable the memory controller below / ({control})", error) from error
+        raise
 
 
 def take_back(hierarchy: MemoryHierarchy) -> str:
@@ -218,18 +203,13 @@ def take_back(hierarchy: MemoryHierarchy) -> str:
     if not _is_noted():
         return ""
     if _is_handed_down(hierarchy, "/"):
-        reason = _used_by_others(hierarchy) or _turn_off(hierarchy)
-        if reason:
+        if reason := _used_by_others(hierarchy):
             return reason
+        try:
+            write_file(hierarchy.file("/", _CONTROL), b"-memory")
+        except OSError as error:
+            return f"the kernel keeps the memory controller on below /: {error.strerror}"
     _forget()
-    return ""
-
-
-def _turn_off(hierarchy: MemoryHierarchy) -> str:
-    try:
-        write_file(hierarchy.file("/", _CONTROL), b"-memory")
-    except OSError as error:
-        return f"the kernel keeps the memory controller on below /: {error.strerror}"
     return ""
 
 
@@ -244,13 +224,12 @@ def _used_by_others(hierarchy: MemoryHierarchy) -> str:
 
 def _is_unused(hierarchy: MemoryHierarchy, path: str) -> bool:
     """Nothing charged and nothing limited; what cannot be read counts as used, unless the whole cgroup is gone."""
-    for name, values in _UNUSED.items():
-        try:
-            if Path(hierarchy.file(path, name)).read_text().strip() not in values:
-                return False
-        except OSError:
-            return not hierarchy.exists(path)
-    return True
+    try:
+        return all(
+            Path(hierarchy.file(path, f"memory.{name}")).read_text().strip() == value for name, value in _UNUSED.items()
+        )
+    except OSError:
+        return not hierarchy.exists(path)
 
 
 def _is_handed_down(hierarchy: MemoryHierarchy, path: str) -> bool:
@@ -267,14 +246,15 @@ def _write_note() -> None:
         except (OSError, ActionFailedError) as error:
             reasons.append(f"{root}: {error}")
             continue
-        try:
+        with held_open(descriptor):
             os.write(descriptor, boot_id().encode())
             os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
         return
-    what = "cannot note that the lab turns the memory controller on"
-    raise ActionFailedError(what, "; ".join(reasons), "make one of these folders writable")
+    raise ActionFailedError(
+        "cannot note that the lab turns the memory controller on",
+        "; ".join(reasons),
+        "make one of these folders writable",
+    )
 
 
 def _is_noted() -> bool:

@@ -49,8 +49,7 @@ def run_in_machine(order: MachineOrder, tell: Callable[[str], None], tick: Calla
     code, words = _boot(checkout, order, out, tell, tick)
     if code != 0:
         raise _failure(code, order.cell, words)
-    document: dict[str, Any] = json.loads((out / _DOCUMENT).read_text())
-    return document
+    return dict(json.loads((out / _DOCUMENT).read_text()))
 
 
 def find_checkout() -> Path:
@@ -77,19 +76,10 @@ def _boot(
     inside = f"python3 -m zombiescope {shlex.join(order.words)} --json >/out/{_DOCUMENT}"
     (out / "live").unlink(missing_ok=True)
     command = [
-        "setpriv",
-        "--pdeathsig",
-        "KILL",
-        sys.executable,
-        "-m",
-        "tests.vm.run",
-        "--cell",
-        order.cell,
-        "--out",
-        str(out),
-    ]
-    command += ["--timeout", f"{order.processor_seconds:.0f}", "--", "sh", "-c", inside]
-    last = ""
+        "setpriv", "--pdeathsig", "KILL", sys.executable, "-m", "tests.vm.run",
+        "--cell", order.cell, "--out", str(out), "--timeout", f"{order.processor_seconds:.0f}", "--", "sh", "-c", inside,
+    ]  # fmt: skip
+    last = f"building or booting {order.cell}"
     told = out.parent / f"{order.cell}.words"
     with _machine(command, checkout, told) as machine:
         began = time.monotonic()
@@ -101,8 +91,7 @@ def _boot(
                 last = line
             if ended:
                 break
-            doing = last or f"building or booting {order.cell}"
-            tick(f"{time.monotonic() - began:.0f} s in the machine; last: {doing}")
+            tick(f"{time.monotonic() - began:.0f} s in the machine; last: {last}")
             time.sleep(0.2)
     return machine.returncode, told.read_text(errors="replace").strip()
 
@@ -133,10 +122,8 @@ class _Growing:
                 data = file.read()
         except OSError:
             return []
-        whole = data.rpartition(b"\n")[0]
-        if not whole:
-            return []
-        self._at += len(whole) + 1
+        whole, end, _ = data.rpartition(b"\n")
+        self._at += len(whole + end)
         return [line.rstrip() for line in whole.decode(errors="replace").splitlines() if line.strip()]
 
 
@@ -162,9 +149,7 @@ NIC_LINES = (
     "ena 0000:00:05.0 zslab0: napi handler hasn't been called for a long time but is scheduled",
     "ena 0000:00:05.0 zslab0: Trigger reset is on",
 )
-RECOVERED = 0.9
-_SUFFERS = 0.8
-_SATURATED = 0.9
+RECOVERED, _SUFFERS, _SATURATED = 0.9, 0.8, 0.9
 _TRIES = 12
 _LARGE = 1000
 """From here on doctor calls the stock a problem by itself."""
@@ -194,12 +179,10 @@ class Incident:
         folder = disk_folder(run.name)
         run.journal.intend("folder", path=folder)
         make_run_folder(folder)
-        core = max(os.sched_getaffinity(0))
-        self._neighbour = Neighbour(run.hierarchy, self.scene.node, f"{folder}/neighbour", core)
+        self._neighbour = Neighbour(run.hierarchy, self.scene.node, f"{folder}/neighbour", max(os.sched_getaffinity(0)))
         self._state = f"{folder}/state"
         self._has_line = False
         self._before: Pace | None = None
-        self._doing: Callable[[str], None] = lambda _: None
 
     def play(self, doing: Callable[[str], None]) -> None:
         """`doing` is told what begins, and how far it is."""
@@ -207,22 +190,22 @@ class Incident:
         def advance(made: int) -> None:
             doing(f"an unused agent crash-loops: {made:,} of {self._order.zombies:,}")
 
-        self._doing = doing
-        self._stage("the neighbour before", self._measure_before)
-        self._stage("an unused agent crash-loops", lambda: self._crash_loop(advance))
-        self._stage("a sweep as kubelet does it", self._sweep)
-        self._stage("the neighbour beside the zombies", self._measure_during)
-        self._stage("the network driver's line, simulated", self._nic_line)
-        self._stage("doctor", self._doctor)
-        self._stage("apply", self._apply)
-        self._stage("verify", self._verify)
-        self._stage("the neighbour after the cure", self._measure_after)
-
-    def _stage(self, name: str, work: Callable[[], Told]) -> None:
-        self._doing(name)
-        began = time.monotonic()
-        told, figures, outputs = work()
-        self._say(Stage(name, time.monotonic() - began, told, figures, outputs))
+        stages: dict[str, Callable[[], Told]] = {
+            "the neighbour before": self._measure_before,
+            "an unused agent crash-loops": lambda: self._crash_loop(advance),
+            "a sweep as kubelet does it": self._sweep,
+            "the neighbour beside the zombies": self._measure_during,
+            "the network driver's line, simulated": self._nic_line,
+            "doctor": self._doctor,
+            "apply": self._apply,
+            "verify": self._verify,
+            "the neighbour after the cure": self._measure_after,
+        }
+        for name, work in stages.items():
+            doing(name)
+            began = time.monotonic()
+            told, figures, outputs = work()
+            self._say(Stage(name, time.monotonic() - began, told, figures, outputs))
 
     def _measure_before(self) -> Told:
         self.scene.set_up()
@@ -275,8 +258,8 @@ class Incident:
         _must("nic-reset" in present or not self._has_line, "doctor missed the driver's line", str(present))
         verdict = text.strip().partition("\n")[0]
         self._must_be_right(document, verdict)
-        told = {name: document[name] for name in ("origin", "maker", "first_remedy")}
-        figures = {"verdict": verdict, "present": present, **told}
+        figures = {name: document[name] for name in ("origin", "maker", "first_remedy")}
+        figures = {"verdict": verdict, "present": present, **figures}
         return f"{verdict} ({', '.join(present)})", figures, {_typed(words): text}
 
     def _must_be_right(self, document: dict[str, Any], verdict: str) -> None:
@@ -301,15 +284,18 @@ class Incident:
         foreseen = sum((step["expected"] or {"zombies_freed": 0})["zombies_freed"] or 0 for step in steps)
         # A real unit goes on between the plan that is shown and the one that is obeyed: its lives come on top.
         most = float("inf") if self._order.real_unit else 1.1 * foreseen
-        close = 0.9 * foreseen <= freed <= most
-        _must(freed > 0 and close, "what was freed is not what was foreseen", f"{freed:,} of {foreseen:,}")
+        _must(
+            freed > 0 and 0.9 * foreseen <= freed <= most,
+            "what was freed is not what was foreseen",
+            f"{freed:,} of {foreseen:,}",
+        )
         _must(self.scene.has_ended(), "the maker was not stopped", "it still runs")
         return f"{freed:,} zombies freed, {foreseen:,} foreseen", {"freed": freed, "foreseen": foreseen}, outputs
 
     def _ended_steps(self) -> list[dict[str, Any]]:
         """From the journal of the action, whose form is promised: the text is for a person."""
         (journal,) = Path(self._state, "actions").glob("*/journal.jsonl")
-        entries = [json.loads(line) for line in journal.read_text().splitlines()]
+        entries = map(json.loads, journal.read_text().splitlines())
         return [entry for entry in entries if entry["entry"] == "step-end" and entry["status"] == "done"]
 
     def _verify(self) -> Told:
@@ -334,19 +320,24 @@ class Incident:
         return told, {**best._asdict(), "work_share": share, "speed_share": speed}, {}
 
     def _asked(self, *words: str) -> dict[str, Any]:
-        answer: dict[str, Any] = json.loads(self._printed(*words, "--json"))
-        return answer
+        return dict(json.loads(self._printed(*words, "--json")))
 
     def _printed(self, *words: str) -> str:
         """Our own command, as a person types it. `-P`: never a package of that name that lies in the folder we are in."""
         program = [sys.argv[0]] if sys.argv[0].endswith(".pyz") else ["-m", "zombiescope"]
-        environment = {**os.environ, "COLUMNS": "120"}
         done = subprocess.run(
-            [sys.executable, "-P", *program, *words], capture_output=True, text=True, check=False, env=environment
+            [sys.executable, "-P", *program, *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "COLUMNS": "120"},
         )
         if done.returncode != 0:
-            why = (done.stderr or done.stdout).strip()[-500:] or f"exit code {done.returncode}"
-            raise ActionFailedError(f"cannot go on with the incident: {words[0]} failed", why, "zombiescope lab clean")
+            raise ActionFailedError(
+                f"cannot go on with the incident: {words[0]} failed",
+                (done.stderr or done.stdout).strip()[-500:] or f"exit code {done.returncode}",
+                "zombiescope lab clean",
+            )
         return done.stdout
 
 

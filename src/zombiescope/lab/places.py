@@ -17,6 +17,8 @@ import secrets
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +28,7 @@ from zombiescope.host.safe_paths import make_folder
 
 LAB = "zombiescope-lab"
 """Name of the lab's cgroup, of its folders, and of its processes (15 characters: the most a process name can have)."""
-SYSV_KEY_BASE = 0x7A6C0000
-SYSV_KEY_COUNT = 0x10000
+SYSV_KEY_BASE, SYSV_KEY_COUNT = 0x7A6C0000, 0x10000
 SYSV_MARK = b"zombiescope-lab "
 _RUN = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 
@@ -50,10 +51,6 @@ def is_run_name(name: str) -> bool:
     return _RUN.fullmatch(name) is not None
 
 
-def zombie_name(index: int) -> str:
-    return f"z{index:06d}"
-
-
 _MEANINGS = {
     errno.EAGAIN: ("a limit on the number or depth of cgroups is reached (cgroup.max.descendants, cgroup.max.depth)",
                    "raise cgroup.max.descendants in the parent, or make fewer: --count"),
@@ -73,9 +70,7 @@ def refusal(what: str, error: OSError, *, undone: bool = False) -> ZombiescopeEr
     """An OSError as an error a person can act on."""
     fallback = os.strerror(error.errno) if error.errno else str(error)
     why, hint = _MEANINGS.get(error.errno or 0, (fallback, "zombiescope lab clean"))
-    if undone:
-        return ObservationError(what, why, hint)
-    return ActionFailedError(what, why, hint)
+    return (ObservationError if undone else ActionFailedError)(what, why, hint)
 
 
 def text_of(path: str) -> str:
@@ -111,14 +106,12 @@ _NO_PAGE_CACHE = {"tmpfs", "ramfs", "devtmpfs", "rootfs", "hugetlbfs"}
 def filesystem_of(path: str, mountinfo: str | None = None) -> str:
     """Type of the file system that `path`, or what exists of it, lies on. The last mount on a point covers the others."""
     text = Path("/proc/self/mountinfo").read_text(errors="surrogateescape") if mountinfo is None else mountinfo
-    best, kind = "", ""
+    best = kind = ""
     for line in text.splitlines():
         left, _, right = line.partition(" - ")
         fields = left.split(" ")
-        if len(fields) < 5:
-            continue
-        point = fields[4].rstrip("/")
-        if (path == point or path.startswith(point + "/")) and len(point) >= len(best):
+        point = fields[4].rstrip("/") if len(fields) > 4 else None
+        if point is not None and f"{path}/".startswith(f"{point}/") and len(point) >= len(best):
             best, kind = point, right.split(" ")[0]
     return kind
 
@@ -130,10 +123,10 @@ def make_private(folder: str) -> None:
     """Makes the folder and its parents. One that is there must be ours alone: nobody else may plant links in it."""
     try:
         _make_in(folder, lambda _: None)
-        return
     except (PermissionError, NotADirectoryError) as error:
-        why = str(error.strerror)
-    raise ActionFailedError(f"cannot use the folder {folder}", why, f"look at it, then remove it: ls -ld {folder}")
+        raise ActionFailedError(
+            f"cannot use the folder {folder}", str(error.strerror), f"look at it, then remove it: ls -ld {folder}"
+        ) from error
 
 
 def why_foreign(folder: str) -> str:
@@ -187,9 +180,8 @@ def _choose(run: str, roots: tuple[str, ...], purpose: str, fits: Callable[[str]
     """The first that fits and that nobody else has taken."""
     reasons = []
     for root in roots:
-        reason = "" if fits(filesystem_of(root)) else f"not on {_WANTED[purpose]}"
-        if not reason and os.path.lexists(root):
-            reason = why_foreign(root)
+        misfit = "" if fits(filesystem_of(root)) else f"not on {_WANTED[purpose]}"
+        reason = misfit or (why_foreign(root) if os.path.lexists(root) else "")
         if not reason:
             return f"{root}/{run}/{purpose}"
         reasons.append(f"{root}: {reason}")
@@ -226,21 +218,19 @@ def runs_in_folders() -> set[str]:
     found: set[str] = set()
     for root in ROOTS:
         with suppress(OSError), own_folder(root) as top:
-            found.update(name for name in os.listdir(top) if is_run_name(name))
+            found.update(filter(is_run_name, os.listdir(top)))
     return found
 
 
 def pin_folders(run: str) -> Iterator[int]:
     """Folders with the files that pin, wherever they are, open until the next is asked for; no journal is needed to find them."""
-    for root in ROOTS:
-        for purpose in (TMPFS, DISK):
-            with ExitStack() as opened:
-                try:
-                    mine = opened.enter_context(own_run(root, run))
-                    folder = opened.enter_context(own_folder_in(mine, purpose))
-                except OSError:
-                    continue
-                yield folder
+    for root, purpose in product(ROOTS, (TMPFS, DISK)):
+        with ExitStack() as opened:
+            try:
+                folder = opened.enter_context(own_folder_in(opened.enter_context(own_run(root, run)), purpose))
+            except OSError:
+                continue
+            yield folder
 
 
 def remove_run_folders(run: str) -> tuple[int, list[tuple[str, str]]]:
@@ -252,7 +242,7 @@ def remove_run_folders(run: str) -> tuple[int, list[tuple[str, str]]]:
             with own_folder(root) as top:
                 with own_folder_in(top, run) as folder:
                     files += sum(len(names) for _, _, names, _ in os.fwalk(".", dir_fd=folder))
-                shutil.rmtree(run, dir_fd=top, onerror=_note_in(left, root))
+                shutil.rmtree(run, dir_fd=top, onerror=partial(_note, left, root))
         except FileNotFoundError:
             continue
         except OSError as error:
@@ -261,21 +251,12 @@ def remove_run_folders(run: str) -> tuple[int, list[tuple[str, str]]]:
     return files, left
 
 
-def _note_in(left: list[tuple[str, str]], root: str) -> Callable[[object, str, Any], None]:
-    def note(_call: object, path: str, info: Any) -> None:
-        left.append((f"{root}/{path}", str(info[1])))
-
-    return note
+def _note(left: list[tuple[str, str]], root: str, _call: object, path: str, info: Any) -> None:
+    left.append((f"{root}/{path}", str(info[1])))
 
 
 def remove_empty_roots() -> None:
-    for root in ROOTS:
-        if os.path.lexists(root) and not why_foreign(root):
-            _remove_if_empty(root)
-    for parent in ("/var/lib/zombiescope", "/run/zombiescope"):
-        _remove_if_empty(parent)
-
-
-def _remove_if_empty(folder: str) -> None:
-    with suppress(OSError):
-        os.rmdir(folder)
+    ours = (root for root in ROOTS if os.path.lexists(root) and not why_foreign(root))
+    for folder in (*ours, "/var/lib/zombiescope", "/run/zombiescope"):
+        with suppress(OSError):
+            os.rmdir(folder)

@@ -71,11 +71,8 @@ def require_systemd() -> None:
 
 
 def start_anchor(run: str) -> None:
-    for name, text in (
-        (slice_of(run), _SLICE),
-        (anchor_of(run), _ANCHOR.format(slice=slice_of(run))),
-    ):
-        _write(name, text)
+    _write(slice_of(run), _SLICE)
+    _write(anchor_of(run), _ANCHOR.format(slice=slice_of(run)))
     systemctl("daemon-reload")
     systemctl("start", anchor_of(run))
 
@@ -88,8 +85,7 @@ def start_agent(run: str, folder: str) -> None:
 
 
 def _write(name: str, text: str) -> None:
-    with open(f"{FOLDER}/{name}", "w", encoding="ascii") as file:
-        file.write(text)
+    Path(f"{FOLDER}/{name}").write_text(text, encoding="ascii")
 
 
 def systemctl(*words: str) -> str:
@@ -102,17 +98,17 @@ def systemctl(*words: str) -> str:
             f"cannot {words[0]} a unit of the lab", "systemd does not answer", "systemctl status"
         ) from error
     if done.returncode != 0:
-        why = done.stderr.strip()[-300:] or f"exit code {done.returncode}"
-        raise ActionFailedError(f"cannot {words[0]} a unit of the lab ({words[-1]})", why, "zombiescope lab clean")
+        raise ActionFailedError(
+            f"cannot {words[0]} a unit of the lab ({words[-1]})",
+            done.stderr.strip()[-300:] or f"exit code {done.returncode}",
+            "zombiescope lab clean",
+        )
     return done.stdout
 
 
 def runs_with_units() -> set[str]:
-    try:
-        names = os.listdir(FOLDER)
-    except OSError:
-        return set()
-    return {found[1] for name in names if (found := _FILE.fullmatch(name)) and is_run_name(found[1])}
+    found = filter(None, map(_FILE.fullmatch, names_in(FOLDER)))
+    return {each[1] for each in found if is_run_name(each[1])}
 
 
 def stop_agent(run: str) -> None:
@@ -136,7 +132,6 @@ def remove_units(run: str) -> None:
 
 _PR_SET_PDEATHSIG = 1
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
-_DELETED = " (deleted)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,16 +146,14 @@ def mark_self() -> None:
 
 
 def die_with_parent(parent: int) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)
 
 
 def in_child(work: Callable[[], bool | None]) -> int:
     """The process id of a child that does this work alone and ends: with 0, or with 1 where it raised or returned False."""
-    child = os.fork()
-    if child:
+    if child := os.fork():
         return child
     code = 1
     try:
@@ -185,8 +178,7 @@ def find_ours(roots: tuple[str, ...], run: str | None = None) -> list[LabProcess
     found = []
     for entry in os.listdir("/proc"):
         if entry.isdigit() and int(entry) != os.getpid() and is_named_ours(int(entry)):
-            owner = _run_of(entry, roots)
-            start = start_time(int(entry))
+            owner, start = _run_of(entry, roots), start_time(int(entry))
             if owner is not None and start is not None and run in (None, owner):
                 found.append(LabProcess(int(entry), start, owner))
     return found
@@ -202,36 +194,27 @@ def is_named_ours(pid: int) -> bool:
 
 
 def _run_of(pid: str, roots: tuple[str, ...]) -> str | None:
-    try:
-        names = os.listdir(f"/proc/{pid}/fd")
-    except OSError:
-        return None
-    for name in names:
-        try:
-            target = os.readlink(f"/proc/{pid}/fd/{name}").removesuffix(_DELETED)
-        except OSError:
-            continue
-        folder, _, last = target.rpartition("/")
-        root, _, run = folder.rpartition("/")
-        if last == "lock" and root in roots and is_run_name(run) and _is_own(f"/proc/{pid}/fd/{name}"):
-            return run
+    for name in names_in(f"/proc/{pid}/fd"):
+        link = f"/proc/{pid}/fd/{name}"
+        with suppress(OSError):
+            folder, _, last = os.readlink(link).removesuffix(" (deleted)").rpartition("/")
+            root, _, run = folder.rpartition("/")
+            if last == "lock" and root in roots and is_run_name(run) and is_own_file(os.stat(link)):
+                return run
     return None
 
 
-def _is_own(link: str) -> bool:
+def names_in(folder: str) -> list[str]:
+    """Nothing where it cannot be read."""
     try:
-        return is_own_file(os.stat(link))
+        return os.listdir(folder)
     except OSError:
-        return False
+        return []
 
 
 def end_processes(processes: list[LabProcess], patience_seconds: float = 3.0) -> list[LabProcess]:
     """Asks, waits, then kills. Returns those that would not go."""
-    handles: list[tuple[int, LabProcess]] = []
-    for process in processes:
-        handle = _handle(process)
-        if handle is not None:
-            handles.append((handle, process))
+    handles = [(handle, process) for process in processes if (handle := _handle(process)) is not None]
     try:
         for number in (signal.SIGTERM, signal.SIGKILL):
             for handle, _ in handles:
@@ -259,8 +242,4 @@ def _handle(process: LabProcess) -> int | None:
 
 def _all_gone(handles: list[int], patience_seconds: float) -> bool:
     give_up = time.monotonic() + patience_seconds
-    for handle in handles:
-        left = max(0.0, give_up - time.monotonic())
-        if not select.select([handle], [], [], left)[0]:
-            return False
-    return True
+    return all(select.select([each], [], [], max(0.0, give_up - time.monotonic()))[0] for each in handles)

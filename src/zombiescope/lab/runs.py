@@ -12,23 +12,22 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from zombiescope.errors import ActionFailedError, ActionUndoneError, ObservationError, UsageError, ZombiescopeError
 from zombiescope.facts.gap import Gap
 from zombiescope.lab import hierarchy as controller
-from zombiescope.lab.cleaning import Cleaned, clean_run, find_runs, remove_shared_names
+from zombiescope.lab.cleaning import Cleaned, clean_run, find_runs, hierarchy_or_none, remove_shared_names
 from zombiescope.lab.hierarchy import MemoryHierarchy, find_hierarchy
 from zombiescope.lab.pins.files import Child, DirtyFile, MappedFile, PageCache, Swap, Tmpfs
 from zombiescope.lab.pins.pin import Bench, Pin
 from zombiescope.lab.pins.references import Memfd, SharedAnon, Socket, SysvShm, Unreaped, Visible
 from zombiescope.lab.places import LAB, checked_run_name, new_run_name, refusal, require_root
 from zombiescope.lab.processes import in_child
-from zombiescope.lab.staff import Report, Staff, Work, read_mapped_files, zombie_work
+from zombiescope.lab.staff import Report, Work, all_made, read_mapped_files, zombie_work
 from zombiescope.lab.truth import Made, RunJournal, Truth, dead_count, open_journal
 
-SETTLE_SECONDS = 3.0
-ORDINARY_DEATH_SECONDS = 1.0
+SETTLE_SECONDS, ORDINARY_DEATH_SECONDS = 3.0, 1.0
 Advance = Callable[[int], None]
 
 
@@ -39,10 +38,12 @@ class Run:
     name: str
     hierarchy: MemoryHierarchy
     journal: RunJournal
+    below: str = ""
+    """Another cgroup that everything is made below."""
 
     @property
     def subtree(self) -> str:
-        return f"/{LAB}/{self.name}"
+        return self.below or f"/{LAB}/{self.name}"
 
     def end(self) -> None:
         self.journal.close()
@@ -108,35 +109,30 @@ def make_zombies(run: Run, kind: str, count: int, advance: Advance) -> Truth:
     pin.refuse()
     pin.announce()
     run.hierarchy.make_parents(run.subtree)
-    staff = Staff(run.journal, zombie_work(pin), stays=pin.is_held)
-    made = staff.follow(advance)
-    staff.keep()
-    seconds = time.monotonic() - started
-    return account(run, "zombies", made, seconds, pin)
+    made = all_made(run.journal, zombie_work(pin), advance, stays=pin.is_held)
+    return account(run, "zombies", made, time.monotonic() - started, pin)
 
 
 def account(run: Run, action: str, made: list[Made], seconds: float, pin: Pin | None = None) -> Truth:
     is_visible = isinstance(pin, Visible)
     expected = 0 if is_visible else len(made)
-    seen = _seen(run, expected)
-    gaps: tuple[Gap, ...] = ()
-    note = ""
-    if seen is None:
-        gaps = (
-            Gap(
-                "counts.seen_by_kernel",
-                "a v1 memory hierarchy counts no zombies below one cgroup",
-                "zombiescope autopsy",
+    truth = Truth(run.name, run.subtree, run.hierarchy.version, action, tuple(made), is_visible, None, seconds)
+    if (seen := _seen(run, expected)) is None:
+        return replace(
+            truth,
+            gaps=(
+                Gap(
+                    "counts.seen_by_kernel",
+                    "a v1 memory hierarchy counts no zombies below one cgroup",
+                    "zombiescope autopsy",
+                ),
             ),
         )
-    elif seen < expected:
-        note = (
-            f"the kernel holds only {seen} of the {expected} removed cgroups: it hands pages of the dead to their parent, "
-            "or something freed the pins"
-        )
-    return Truth(
-        run.name, run.subtree, run.hierarchy.version, action, tuple(made), is_visible, seen, seconds, note, gaps
+    lost = (
+        f"the kernel holds only {seen} of the {expected} removed cgroups: it hands pages of the dead to their parent, "
+        "or something freed the pins"
     )
+    return replace(truth, seen=seen, note=lost if seen < expected else "")
 
 
 def _seen(run: Run, expected: int) -> int | None:
@@ -155,13 +151,9 @@ def _seen(run: Run, expected: int) -> int | None:
 def clean(name: str | None = None) -> tuple[list[Cleaned], str]:
     """One run, or all of them; and what stays of that which they share, with the reason."""
     require_root()
-    try:
-        hierarchy: MemoryHierarchy | None = find_hierarchy()
-    except ObservationError:
-        hierarchy = None
+    hierarchy = hierarchy_or_none()
     runs = find_runs(hierarchy) if name is None else [checked_run_name(name)]
-    cleaned = [clean_run(run, hierarchy) for run in runs]
-    return cleaned, remove_shared_names(hierarchy)
+    return [clean_run(run, hierarchy) for run in runs], remove_shared_names(hierarchy)
 
 
 STYLES = ("service", "docker", "ecs")
@@ -199,24 +191,20 @@ def fresh_path(order: LeakOrder) -> list[str]:
     """The cgroups of one life, outermost first, below the lab's subtree. A service comes back under its own name."""
     if order.place is not None:
         return [order.place]
-    container = secrets.token_hex(32)
-    if order.style == "service":
-        return [f"system.slice/{order.maker}.service"]
-    if order.style == "docker":
-        return [f"docker/{container}"]
-    task = secrets.token_hex(16)
-    return [f"ecs/{task}", f"ecs/{task}/{container}"]
+    container, task = secrets.token_hex(32), secrets.token_hex(16)
+    return {
+        "service": [f"system.slice/{order.maker}.service"],
+        "docker": [f"docker/{container}"],
+        "ecs": [f"ecs/{task}", f"ecs/{task}/{container}"],
+    }[order.style]
 
 
 def leak(run: Run, order: LeakOrder, advance: Callable[[int], None]) -> Truth:
     started = time.monotonic()
-    bench = Bench(run.name, run.hierarchy, run.subtree, run.journal, 0)
-    pin = pin_of(order.kind)(bench)
+    pin = pin_of(order.kind)(Bench(run.name, run.hierarchy, run.subtree, run.journal, 0))
     pin.announce()
     run.hierarchy.make_parents(f"{run.subtree}/{os.path.dirname(fresh_path(order)[0])}")
-    staff = Staff(run.journal, _leak_work(pin, order), stays=False)
-    made = staff.follow(advance)
-    staff.keep()
+    made = all_made(run.journal, _leak_work(pin, order), advance, stays=False)
     truth = account(run, "leak", made, time.monotonic() - started)
     truth.more["leak"] = {"maker": order.maker, "style": order.style, "asked_per_minute": order.per_minute}
     return truth
@@ -237,9 +225,9 @@ def _one_life(pin: Pin, index: int, paths: list[str]) -> list[Made]:
     hierarchy = pin.bench.hierarchy
     pin.prepare(range(index, index + 1))
     ids = []
-    for depth, path in enumerate(paths):
+    for path in paths:
         ids.append(hierarchy.make(path))
-        if depth + 1 < len(paths):
+        if path != paths[-1]:
             hierarchy.make_parents(path)
 
     def live() -> None:
@@ -260,7 +248,7 @@ def churn(run: Run, per_second: float, seconds: float, progress: Callable[[float
     """`progress` is told the seconds that are over."""
     run.hierarchy.make_parents(run.subtree)
     start = time.monotonic()
-    births = deaths = 0
+    births = 0
     while (now := time.monotonic() - start) < seconds:
         due = births / per_second
         if due > now:
@@ -269,14 +257,13 @@ def churn(run: Run, per_second: float, seconds: float, progress: Callable[[float
             continue
         path = f"{run.subtree}/c{births:07d}"
         run.hierarchy.make(path)
-        births += 1
         run.hierarchy.remove(path)
-        deaths += 1
+        births += 1
     took = time.monotonic() - start
     truth = account(run, "churn", [], took)
     truth.more["churn"] = {
         "births": births,
-        "deaths": deaths,
+        "deaths": births,
         "asked_per_second": per_second,
         "achieved_per_second": round(births / took, 2),
     }

@@ -11,24 +11,26 @@ import math
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
 from zombiescope.errors import ActionFailedError
 from zombiescope.host.own_folder import open_nothing
+from zombiescope.host.safe_paths import descriptor_of
 from zombiescope.lab import processes
 from zombiescope.lab.hierarchy import MemoryHierarchy, write_file
 from zombiescope.lab.places import tmpfs_folder
 from zombiescope.lab.processes import die_with_parent, in_child
-from zombiescope.lab.runs import LeakOrder, Run, leak
+from zombiescope.lab.runs import Advance, LeakOrder, Run, leak
 
 AGENT = "unused-agent"
 REAL_LIVES = 12
 """Of a real unit: systemd takes a second for each. What is asked beyond is lived before, in compressed time."""
 _FASTEST_PER_MINUTE = 60_000.0
 _PATIENCE_SECONDS = 300.0
-Advance = Callable[[int], None]
 
 
 class Answer(NamedTuple):
@@ -58,7 +60,7 @@ class LabScene:
 
     def crash_loop(self, count: int, advance: Advance) -> int:
         """How many it left."""
-        return len(leak(RunBelow(self._run, self.node), _order(count), advance).made)
+        return len(leak(replace(self._run, below=self.node), _order(count), advance).made)
 
     def has_ended(self) -> bool:
         """Whether what made them is at rest after the cure."""
@@ -84,11 +86,11 @@ class UnitScene:
 
     def crash_loop(self, count: int, advance: Advance) -> int:
         agent = processes.agent_of(self._run.name)
-        before = leak(RunBelow(self._run, self.node), _order(max(count - REAL_LIVES, 1), place=agent), advance)
+        before = leak(replace(self._run, below=self.node), _order(max(count - REAL_LIVES, 1), place=agent), advance)
         folder = tmpfs_folder(self._run.name)
         processes.start_agent(self._run.name, folder)
         give_up = time.monotonic() + _PATIENCE_SECONDS
-        while (lives := _lives(folder)) < REAL_LIVES:
+        while (lives := sum(name.startswith("life-") for name in os.listdir(folder))) < REAL_LIVES:
             if time.monotonic() > give_up:
                 raise ActionFailedError("the unit does not crash-loop", f"{lives} lives", "zombiescope lab clean")
             time.sleep(0.2)
@@ -104,26 +106,8 @@ def _order(count: int, place: str | None = None) -> LeakOrder:
     return LeakOrder(AGENT, _FASTEST_PER_MINUTE, 60 * count / _FASTEST_PER_MINUTE, "service", "tmpfs", place)
 
 
-def _lives(folder: str) -> int:
-    return sum(name.startswith("life-") for name in os.listdir(folder))
-
-
-class RunBelow(Run):
-    """The same run, with everything below another cgroup."""
-
-    def __init__(self, run: Run, top: str) -> None:
-        super().__init__(run.name, run.hierarchy, run.journal)
-        self._top = top
-
-    @property
-    def subtree(self) -> str:
-        return self._top
-
-
-_BLOCK = 1 << 20
-_YARD = 1 << 16
-FILE_BYTES = 192 << 20
-ROOM_BYTES = 32 << 20
+_BLOCK, _YARD = 1 << 20, 1 << 16
+FILE_BYTES, ROOM_BYTES = 192 << 20, 32 << 20
 
 
 class Pace(NamedTuple):
@@ -165,43 +149,41 @@ class Neighbour(NamedTuple):
 
     def measure(self, seconds: float) -> Pace:
         """Under a limit that leaves it the same room, whatever the zombies hold."""
-        self._forget()
-        self._limit(self._used() + ROOM_BYTES)
-        try:
+        with self._limited():
             return self._read_for(seconds)
-        finally:
-            self._limit(None)
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
         """Until the block ends, under its limit."""
+        with self._limited():
+            child = self._start_reader(math.inf, open_nothing())
+            try:
+                yield
+            finally:
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+
+    @contextmanager
+    def _limited(self) -> Iterator[None]:
         self._forget()
         self._limit(self._used() + ROOM_BYTES)
-        child = self._start_reader(math.inf, open_nothing())
         try:
             yield
         finally:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
             self._limit(None)
 
     def _forget(self) -> None:
-        descriptor = os.open(self.file, os.O_RDONLY)
-        try:
+        with descriptor_of(self.file, os.O_RDONLY) as descriptor:
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-        finally:
-            os.close(descriptor)
 
     def _used(self) -> int:
         name = "memory.current" if self.hierarchy.is_unified else "memory.usage_in_bytes"
-        with open(self.hierarchy.file(self.parent, name), encoding="ascii") as file:
-            return int(file.read())
+        return int(Path(self.hierarchy.file(self.parent, name)).read_text(encoding="ascii"))
 
     def _limit(self, limit_bytes: int | None) -> None:
         """On a cgroup of the lab's own: whatever ends us, `lab clean` removes it with its limit."""
         name, none = ("memory.max", "max") if self.hierarchy.is_unified else ("memory.limit_in_bytes", "-1")
-        value = none if limit_bytes is None else str(limit_bytes)
-        write_file(self.hierarchy.file(self.parent, name), value.encode())
+        write_file(self.hierarchy.file(self.parent, name), str(none if limit_bytes is None else limit_bytes).encode())
 
     def _read_for(self, seconds: float) -> Pace:
         reading, writing = os.pipe()
@@ -256,8 +238,7 @@ class _Yardstick:
     """Work that no cgroup has a part in."""
 
     def __init__(self) -> None:
-        self._block = bytes(_YARD)
-        self._laid = 0
+        self._block, self._laid = bytes(_YARD), 0
         self.seconds = self.cpu_seconds = 0.0
 
     def lay(self) -> None:

@@ -15,7 +15,7 @@ import json
 import os
 import signal
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
@@ -25,10 +25,9 @@ from typing import NoReturn
 from zombiescope.errors import ActionFailedError, ZombiescopeError
 from zombiescope.host.own_folder import open_nothing
 from zombiescope.lab.cleaning import drain_pages
-from zombiescope.lab.hierarchy import MemoryHierarchy
 from zombiescope.lab.pins.pin import Bench, Pin
 from zombiescope.lab.pins.references import Unreaped, Visible
-from zombiescope.lab.places import refusal, zombie_name
+from zombiescope.lab.places import refusal
 from zombiescope.lab.processes import die_with_parent, in_child
 from zombiescope.lab.truth import Made, RunJournal
 
@@ -36,18 +35,14 @@ KID = "kid"
 Tell = Callable[[list[Made]], None]
 
 
-def make_visible(pin: Pin, tell: Tell) -> None:
-    bench = pin.bench
-    for index in range(bench.count):
-        path = f"{bench.subtree}/{zombie_name(index)}"
-        tell([Made(bench.hierarchy.make(path), path, pin.kind, None, 0)])
+def _paths(bench: Bench) -> Iterator[str]:
+    return (f"{bench.subtree}/z{index:06d}" for index in range(bench.count))
 
 
 def make_unreaped(pin: Pin, tell: Tell) -> None:
     """The calling process stays and never waits for the children that end inside."""
     bench = pin.bench
-    for index in range(bench.count):
-        path = f"{bench.subtree}/{zombie_name(index)}"
+    for index, path in enumerate(_paths(bench)):
         cgroup_id = bench.hierarchy.make(path)
         try:
             child = in_child(partial(bench.hierarchy.enter, path))
@@ -75,8 +70,7 @@ def hop(pin: Pin, tell: Tell) -> None:
     bench = pin.bench
     gc.disable()
     previous: str | None = None
-    for index in range(bench.count):
-        path = f"{bench.subtree}/{zombie_name(index)}"
+    for index, path in enumerate(_paths(bench)):
         made, inside = _make_place(pin, index, path)
         folder = bench.hierarchy.folder(inside)
         pin.arm(folder)
@@ -107,8 +101,8 @@ def bury(bench: Bench, pin: Pin, path: str) -> None:
 
 def read_mapped_files() -> None:
     """Brings every file this process has mapped into the page cache."""
-    names = {line.split(None, 5)[5] for line in Path("/proc/self/maps").read_text().splitlines() if "/" in line}
-    for name in names:
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    for name in {line.split(None, 5)[5] for line in lines if "/" in line}:
         with suppress(OSError), open(name, "rb", buffering=0) as file:
             while file.read(1 << 20):
                 pass
@@ -148,16 +142,10 @@ class Staff:
             _become_staff(work, report_write, order_read, None if stays else command)
         os.close(report_write)
         os.close(order_read)
-        self._orders = order_write
-        self._reports = os.fdopen(report_read, "rb")
-        self._stays = stays
+        self._orders, self._reports, self._stays = order_write, os.fdopen(report_read, "rb"), stays
         if stays:
             os.waitpid(self._child, 0)
-        self._begin(journal)
-
-    def _begin(self, journal: RunJournal) -> None:
-        hello = self._next()
-        if hello is None:
+        if (hello := self._next()) is None:
             raise ActionFailedError(
                 "cannot begin the lab run", "its working process ended at once", "zombiescope lab clean"
             )
@@ -196,10 +184,14 @@ class Staff:
 
     def _next(self) -> tuple[str, object] | None:
         line = self._reports.readline()
-        if not line.endswith(b"\n"):
-            return None
-        what, value = json.loads(line)
-        return what, value
+        return tuple(json.loads(line)) if line.endswith(b"\n") else None
+
+
+def all_made(journal: RunJournal, work: Work, advance: Callable[[int], None], *, stays: bool) -> list[Made]:
+    staff = Staff(journal, work, stays=stays)
+    made = staff.follow(advance)
+    staff.keep()
+    return made
 
 
 def _become_staff(work: Work, report_write: int, order_read: int, parent: int | None) -> NoReturn:
@@ -214,7 +206,10 @@ def _become_staff(work: Work, report_write: int, order_read: int, parent: int | 
         os.setsid()
         if parent is None and os.fork() != 0:
             os._exit(0)
-        _leave_terminal()
+        nothing = open_nothing()
+        for descriptor in (0, 1, 2):
+            os.dup2(nothing, descriptor)
+        os.chdir("/")
         code = _serve(work, Report(report_write), order_read)
     except BrokenPipeError:
         code = 1
@@ -224,9 +219,7 @@ def _become_staff(work: Work, report_write: int, order_read: int, parent: int | 
 
 def _serve(work: Work, report: Report, order_read: int) -> int:
     report.send("hello", os.getpid())
-    if os.read(order_read, 3) != b"go\n":
-        return 1
-    if not _is_done(report, lambda: work(report)):
+    if os.read(order_read, 3) != b"go\n" or not _is_done(report, lambda: work(report)):
         return 1
     report.send("done")
     if os.read(order_read, 5) == b"keep\n":
@@ -249,13 +242,6 @@ def _is_done(report: Report, work: Callable[[], None]) -> bool:
     return False
 
 
-def _leave_terminal() -> None:
-    nothing = open_nothing()
-    for descriptor in (0, 1, 2):
-        os.dup2(nothing, descriptor)
-    os.chdir("/")
-
-
 def _stay() -> None:
     """Until SIGTERM. Children are reaped on the way out: not every first process of a container would do it."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
@@ -273,21 +259,18 @@ def zombie_work(pin: Pin) -> Work:
         read_mapped_files()
         pin.prepare(range(bench.count))
         if pin.is_held:
-            _go_to_root(bench.hierarchy)
+            # Whoever started us may end everything in their own cgroup; the root is nobody's. A container may refuse it.
+            with suppress(OSError):
+                bench.hierarchy.enter("/")
         if isinstance(pin, Visible):
-            make_visible(pin, report.made)
+            for path in _paths(bench):
+                report.made([Made(bench.hierarchy.make(path), path, pin.kind, None, 0)])
         elif isinstance(pin, Unreaped):
             make_unreaped(pin, report.made)
         else:
             _hop_in_a_child(pin, report)
 
     return work
-
-
-def _go_to_root(hierarchy: MemoryHierarchy) -> None:
-    """Whoever started us may end everything in their own cgroup; the root is nobody's. A container may refuse it."""
-    with suppress(OSError):
-        hierarchy.enter("/")
 
 
 def _hop_in_a_child(pin: Pin, report: Report) -> None:
@@ -299,20 +282,14 @@ def _hop_in_a_child(pin: Pin, report: Report) -> None:
 
     child = in_child(lambda: _is_done(report, hop_until_done))
     pin.adopt()
-    _, status = os.waitpid(child, 0)
-    if status != 0:
+    if os.waitpid(child, 0)[1] != 0:
         # It has told why; the command stops listening there.
         raise ActionFailedError(
             "cannot finish the lab run", "its hopping process was ended from outside", "zombiescope lab clean"
         )
-    _bury_what_is_left(pin)
-
-
-def _bury_what_is_left(pin: Pin) -> None:
     bench = pin.bench
     if pin.dies_last:
         drain_pages()  # what the hopping process had in a CPU's batch is charged to these cgroups until then
-    for index in range(0 if pin.dies_last else bench.count - 1, bench.count):
-        path = f"{bench.subtree}/{zombie_name(index)}"
+    for index, path in list(enumerate(_paths(bench)))[0 if pin.dies_last else -1 :]:
         pin.finish(index, bench.hierarchy.folder(path))
         bury(bench, pin, path)

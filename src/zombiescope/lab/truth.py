@@ -30,9 +30,7 @@ from zombiescope.lab.hierarchy import MemoryHierarchy
 from zombiescope.lab.places import FORMER_ROOTS, STATE_ROOTS, own_run, state_folder, text_of
 from zombiescope.lab.processes import BOOT_ID, boot_id, mark_self, start_time
 
-JOURNAL = "journal.jsonl"
-LOCK = "lock"
-TRUTH = "truth.json"
+JOURNAL, LOCK, TRUTH = "journal.jsonl", "lock", "truth.json"
 _MOST_BYTES = 64 << 20
 """A thousand times the longest one seen."""
 _KEEPERS = (*STATE_ROOTS, *FORMER_ROOTS)
@@ -48,8 +46,7 @@ class RunJournal:
 
     def intend(self, what: str, **facts: str | int) -> None:
         """Says on disk what comes next."""
-        line = json.dumps({"intent": what, **facts}, sort_keys=True) + "\n"
-        os.write(self.lines, line.encode())
+        os.write(self.lines, (json.dumps({"intent": what, **facts}, sort_keys=True) + "\n").encode())
         os.fsync(self.lines)
 
     def intend_process(self, role: str, pid: int) -> None:
@@ -81,28 +78,23 @@ def open_journal(run: str) -> RunJournal:
 
 def entries(run: str) -> list[Entry]:
     """What a run announced, as far as its journal can be read; nothing when it is lost."""
-    found: list[Entry] = []
-    for root in _KEEPERS:
-        for line in _text(root, run, JOURNAL).splitlines():
-            try:
-                entry = json.loads(line)
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(entry, dict):
-                found.append(entry)
-    return found
+    lines = (line for root in _KEEPERS for line in _text(root, run, JOURNAL).splitlines())
+    return [entry for entry in map(_parsed, lines) if entry is not None]
 
 
 def kept_truth(run: str) -> dict[str, Any]:
     """What it wrote down of what it made; nothing where it did not get so far."""
-    for root in _KEEPERS:
-        try:
-            found = json.loads(_text(root, run, TRUTH))
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(found, dict):
-            return found
-    return {}
+    found = (_parsed(_text(root, run, TRUTH)) for root in _KEEPERS)
+    return next((truth for truth in found if truth is not None), {})
+
+
+def _parsed(text: str) -> dict[str, Any] | None:
+    """None for what is no object of JSON."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _text(root: str, run: str, name: str) -> str:
@@ -162,7 +154,6 @@ class Truth:
 
 
 def truth_document(truth: Truth) -> dict[str, Any]:
-    counts = Counter(made.pin for made in truth.made)
     return {
         **stamp(truth.gaps),
         "action": truth.action,
@@ -175,7 +166,7 @@ def truth_document(truth: Truth) -> dict[str, Any]:
             "zombies": _zombies(truth),
             "visible": len(truth.made) if truth.visible else 0,
             "bytes": sum(made.bytes for made in truth.made),
-            "by_pin": dict(counts),
+            "by_pin": dict(Counter(made.pin for made in truth.made)),
             "seen_by_kernel": truth.seen,
         },
         "note": truth.note or None,
@@ -186,19 +177,17 @@ def truth_document(truth: Truth) -> dict[str, Any]:
 
 def _zombies(truth: Truth) -> int:
     """What was made, unless the kernel says that fewer became zombies: newer ones let some kinds go."""
-    if truth.visible:
-        return 0
-    return len(truth.made) if truth.seen is None else min(truth.seen, len(truth.made))
+    made = 0 if truth.visible else len(truth.made)
+    return made if truth.seen is None else min(truth.seen, made)
 
 
 def stamp(gaps: Sequence[Gap] = ()) -> dict[str, Any]:
     """The beginning of every document of the lab: when, where, and what could not be told."""
-    now = datetime.now(UTC)
     told = {"boot_id": boot_id() or None, "uptime_seconds": _uptime()}
     unread = [Gap(f"host.{name}", f"{_PLACES[name]} cannot be read") for name, value in told.items() if value is None]
     return {
         "schema": SCHEMA,
-        "taken_at": now.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "taken_at": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         "host": {
             "name": shown(os.fsencode(os.uname().nodename)),
             "kernel": platform.release(),
@@ -218,7 +207,6 @@ def _uptime() -> float | None:
 
 
 _V1_KINDS = ("cache", "rss", "swap")
-_DYING = ("nr_dying_subsys_memory", "nr_dying_descendants")
 
 
 def dead_count(hierarchy: MemoryHierarchy, path: str) -> int | None:
@@ -226,18 +214,12 @@ def dead_count(hierarchy: MemoryHierarchy, path: str) -> int | None:
     if not hierarchy.is_unified:
         return None
     facts = _numbers(hierarchy.file(path, "cgroup.stat"))
-    for name in _DYING:
-        if name in facts:
-            return facts[name]
-    return None
+    return next((facts[name] for name in ("nr_dying_subsys_memory", "nr_dying_descendants") if name in facts), None)
 
 
 def dead_bytes(hierarchy: MemoryHierarchy, path: str) -> int | None:
     """v1: bytes charged below `path` that no live cgroup owns. The kernel's figures may be two seconds old."""
-    if hierarchy.is_unified:
-        return None
-    own = _numbers(hierarchy.file(path, "memory.stat"))
-    if not own:
+    if hierarchy.is_unified or not (own := _numbers(hierarchy.file(path, "memory.stat"))):
         return None
     dead = sum(own.get(f"total_{kind}", 0) - own.get(kind, 0) for kind in _V1_KINDS)
     for name in hierarchy.children(path):
@@ -248,8 +230,7 @@ def dead_bytes(hierarchy: MemoryHierarchy, path: str) -> int | None:
 
 def dead_below(hierarchy: MemoryHierarchy, path: str) -> str:
     """What is dead and held, in words; empty for nothing."""
-    count = dead_count(hierarchy, path)
-    if count:
+    if count := dead_count(hierarchy, path):
         return f"{count} zombies"
     held = dead_bytes(hierarchy, path)
     return f"{held} bytes of zombies" if held else ""
@@ -282,7 +263,6 @@ class Setting(NamedTuple):
 
 
 def account_of(setting: Setting, stages: Sequence[Stage]) -> str:
-    total = sum(stage.seconds for stage in stages)
     where = f"{setting.where}; Linux {setting.kernel}, memory on cgroup {setting.hierarchy}, {setting.cpus} CPUs"
     lines = [
         "# The incident, reproduced and healed",
@@ -293,7 +273,7 @@ def account_of(setting: Setting, stages: Sequence[Stage]) -> str:
         "* the cause: an unused agent crash-loops; each life leaves one file on a tmpfs, and its page keeps a dead memory cgroup",
         f"* who: {setting.who}",
         "* who suffers: a neighbour that reads a file on one core, under a limit on the parent that holds the dead",
-        f"* how long: {total:.0f} s in all",
+        f"* how long: {sum(stage.seconds for stage in stages):.0f} s in all",
         "",
         "| stage | seconds | what was seen |",
         "|---|---|---|",

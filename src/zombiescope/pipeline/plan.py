@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from zombiescope.analysis.autopsy import Autopsy, Body, derive_totals
-from zombiescope.analysis.maker import unit_maker
+from zombiescope.analysis.maker import pod_uid_of, unit_maker
 from zombiescope.config import thresholds_for
 from zombiescope.diagnosis.audit import AuditSubject
 from zombiescope.diagnosis.case import Case
@@ -30,9 +30,10 @@ from zombiescope.pipeline.doctor import Examined, examine
 from zombiescope.pipeline.mistyped import refuse_below, refuse_maker, refuse_zombie
 from zombiescope.pipeline.opening import open_host
 from zombiescope.probes.cgroups import read_memory_hierarchy
+from zombiescope.probes.readers.containers import read_pod_volumes
 from zombiescope.probes.readers.holders import read_files_in_use
-from zombiescope.probes.readers.node import read_identity, read_levers
-from zombiescope.remedies.choice import Activity
+from zombiescope.probes.readers.node import read_identity, read_layers, read_levers
+from zombiescope.remedies.choice import Activity, layer_of
 from zombiescope.remedies.plan import Plan
 from zombiescope.remedies.planner import freeing_alone, propose
 from zombiescope.watching.cgroups import FlowsWatch
@@ -232,9 +233,15 @@ def _levers(
     links = enabling_links(files) if files else {}
     if isinstance(hierarchy, Gap):
         return Levers(enabling_links=links)
-    parents = sorted({body.zombie.parent for body in autopsy.bodies}) if autopsy else []
-    levers = with_files_in_use(host, read_levers(host, hierarchy, parents), autopsy)
-    return levers._replace(enabling_links=links, has_systemd=levers.has_systemd and asked and is_this_host(host))
+    bodies = autopsy.bodies if autopsy else ()
+    levers = with_files_in_use(
+        host, read_levers(host, hierarchy, sorted({body.zombie.parent for body in bodies})), autopsy
+    )
+    in_pods = [pin for body in bodies if pod_uid_of(body.zombie.path) for pin in body.pins]
+    layers = read_layers(host, {layer for pin in in_pods if (layer := layer_of(pin))})
+    volumes = read_pod_volumes(host) if in_pods else {}
+    has_systemd = levers.has_systemd and asked and is_this_host(host)
+    return levers._replace(enabling_links=links, has_systemd=has_systemd, layers=layers, volumes=volumes)
 
 
 def with_files_in_use(host: Host, levers: Levers, autopsy: Autopsy | None) -> Levers:

@@ -28,7 +28,7 @@ def render_autopsy_csv(bodies: Iterable[Body]) -> str:
 
 def _row(body: Body) -> list[object]:
     zombie = body.zombie
-    names = map(file_of, zombie.pins)
+    names = [pin.name for pin in zombie.pins]
     return [
         zombie.id,
         shown(zombie.path),
@@ -41,11 +41,6 @@ def _row(body: Body) -> list[object]:
         " ".join(shown(name) for name in names if name is not None),
         " | ".join(f"{remedy.action.key} {remedy.target}" for remedy in body.remedies),
     ]
-
-
-def file_of(pin: Pin) -> bytes | None:
-    """By its name as processes see it, else inside its file system."""
-    return pin.path if pin.path is not None else pin.path_in_fs
 
 
 def render_pin(pin: Pin) -> Json:

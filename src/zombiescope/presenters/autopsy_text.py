@@ -18,7 +18,6 @@ from zombiescope.facts.names import counted, shown, zombies_said
 from zombiescope.facts.page_pins import PinnedFile
 from zombiescope.facts.pods import PREFIX
 from zombiescope.facts.zombies import Pin, Tier, Walk
-from zombiescope.presenters.autopsy_json import file_of
 from zombiescope.presenters.document import one_per_field
 from zombiescope.presenters.figures import count, duration, size, tried_words, words_of
 from zombiescope.presenters.layout import Block, Cell, Column, Command, Fitting, Prose, again, unknown_block
@@ -228,8 +227,7 @@ def _by(body: Body, name: Callable[[Pin], str | None], otherwise: str) -> Held:
 
 
 def _file(pin: Pin) -> str | None:
-    name = file_of(pin)
-    return None if name is None else shown(name)
+    return None if pin.name is None else shown(pin.name)
 
 
 GROUPS: dict[str, Callable[[Body], Held]] = {

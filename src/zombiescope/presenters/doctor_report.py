@@ -104,7 +104,7 @@ def _singular(unit: str) -> str:
 
 def frees(step: Step) -> str:
     """What a step is expected to free, in few words; empty for a step that frees nothing itself."""
-    if step.expected is None:
+    if step.expected is None or not step.expected.up_to:
         return ""
     count, least = step.expected.zombies_freed, ""
     if count is None:

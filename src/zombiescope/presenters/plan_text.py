@@ -148,8 +148,8 @@ def _frees(step: Step) -> str:
     assert expected is not None
     if expected.zombies_freed is None:
         return f"at most {zombies_said(expected.up_to)}; {expected.why_unknown}"
-    beside = f"; {expected.why_unknown}" if expected.why_unknown else ""
     if not expected.up_to:
-        return f"none by itself: something else holds the same zombies{beside}"
+        return f"none by itself: {expected.why_unknown or 'something else holds the same zombies'}"
+    beside = f"; {expected.why_unknown}" if expected.why_unknown else ""
     much = f", {size(expected.bytes_freed)}" if expected.bytes_freed != 0 else ""
     return f"{zombies_said(expected.zombies_freed)}{much}{beside}"

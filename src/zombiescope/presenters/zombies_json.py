@@ -16,7 +16,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.facts.remedies import LEVERS, Remedy
 from zombiescope.facts.zombies import Pin, PinKind, Tier, Walk, Zombie
-from zombiescope.presenters.autopsy_json import file_of, render_holder, render_totals
+from zombiescope.presenters.autopsy_json import render_holder, render_totals
 from zombiescope.presenters.document import Json, document, missing, render_column, render_numbers, rfc3339
 from zombiescope.presenters.figures import duration, size, tried_words
 
@@ -102,7 +102,7 @@ def _counts(found: Reconciliation, walk: Walk) -> str:
 def _columns(bodies: tuple[Body, ...], page: int) -> Json:
     zombies = [body.zombie for body in bodies]
     mains = [main_pin(body) for body in bodies]
-    names = [None if main is None else file_of(main) for main in mains]
+    names = [None if main is None else main.name for main in mains]
     paths = [_split(zombie.path) for zombie in zombies]
     files = [(None, None) if name is None else _split(name) for name in names]
     pages = {
@@ -260,7 +260,7 @@ def _holders(pins: tuple[Pin, ...]) -> list[str]:
     held = list(dict.fromkeys(pin.holder.said for pin in pins if pin.holder is not None))
     if held or not pins:
         return held
-    if any(file_of(pin) is not None for pin in pins):
+    if any(pin.name is not None for pin in pins):
         return ["nobody: no process was seen to have the file open or mapped"]
     return ["nobody was seen to hold it"]
 

@@ -17,11 +17,10 @@ from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.host.access import Host, answers, read_or_nothing
-from zombiescope.probes.kernel_text import number, quoted, refusal, unoctal
+from zombiescope.probes.kernel_text import number, quoted, read_or_gap, refusal, unoctal
 
-_TYPES, _SYMBOLS = b"/sys/kernel/btf/vmlinux", b"/proc/kallsyms"
+_TYPES, _SYMBOLS, _FUNCTION = b"/sys/kernel/btf/vmlinux", b"/proc/kallsyms", b"lru_reparent_memcg"
 _MOST_BYTES = 128 << 20
-_FUNCTION = b"lru_reparent_memcg"
 
 
 def hands_pages_on(host: Host) -> bool:
@@ -37,8 +36,7 @@ def is_told_to_hand_on(host: Host) -> bool | None:
 
 def _look(host: Host) -> bool:
     """Type information first: it is a plain file, and the table of symbols is written anew for each reader."""
-    types = read_or_nothing(host, _TYPES, _MOST_BYTES)
-    if types:
+    if types := read_or_nothing(host, _TYPES, _MOST_BYTES):
         return b"\0" + _FUNCTION + b"\0" in types
     return b" " + _FUNCTION + b"\n" in read_or_nothing(host, _SYMBOLS, _MOST_BYTES)
 
@@ -51,11 +49,8 @@ class ControllerRow(NamedTuple):
 
 def read_controller_row(host: Host, controller: bytes = b"memory") -> ControllerRow | Gap:
     """The controller's row in /proc/cgroups. A missing row is a gap: it does not mean that there are no cgroups."""
-    path = b"/proc/cgroups"
-    try:
-        text = host.read(path)
-    except OSError as error:
-        return refusal("memcg.counted", path, error)
+    if isinstance(text := read_or_gap(host, b"/proc/cgroups", "memcg.counted"), Gap):
+        return text
     for line in text.split(b"\n"):
         fields = line.split()
         if len(fields) == 4 and fields[0] == controller:
@@ -97,9 +92,8 @@ GONE = (errno.ENOENT, errno.ENODEV)
 
 def children_of(host: Host, hierarchy: Hierarchy, path: bytes) -> list[bytes]:
     """Paths of the live children; none of a cgroup that is gone. Any other refusal is raised."""
-    prefix = b"" if path == b"/" else path
     try:
-        return [prefix + b"/" + name for name in host.subdirectories(hierarchy.place(path))]
+        return [path.rstrip(b"/") + b"/" + name for name in host.subdirectories(hierarchy.place(path))]
     except OSError as error:
         if error.errno in GONE:
             return []
@@ -135,11 +129,9 @@ def read_cgroup_mounts(host: Host, fact: str) -> list[CgroupMount] | Gap:
     order = (b"/proc/self/mountinfo", b"/proc/1/mountinfo")
     for path in order if host.label == "this host" else reversed(order):
         try:
-            text = host.read(path)
+            return [mount for mount in map(_parse_mount, host.read(path).split(b"\n")) if mount]
         except OSError as error:
             failure = failure or refusal(fact, path, error)
-            continue
-        return [mount for mount in map(_parse_mount, text.split(b"\n")) if mount]
     return failure or Gap(fact, "no mount table could be read")
 
 
@@ -160,8 +152,7 @@ _CONFINED = "a security module such as SELinux refuses it: run outside of the do
 
 
 def read_memory_hierarchy(host: Host) -> Hierarchy | Gap:
-    mounts = read_cgroup_mounts(host, HIERARCHY_FACT)
-    if isinstance(mounts, Gap):
+    if isinstance(mounts := read_cgroup_mounts(host, HIERARCHY_FACT), Gap):
         return mounts
     row = read_controller_row(host)
     if isinstance(row, ControllerRow) and not row.is_enabled:
@@ -221,10 +212,7 @@ def _why_partial(host: Host, mount: CgroupMount) -> str:
     if inode is not None and inode != _ROOT_INODE:
         return f"the top of {shown(mount.point)} is not the root cgroup (inode {inode}): this is a cgroup namespace"
     # The true root of v2 has neither file [every kernel: CFTYPE_NOT_ON_ROOT]; the root of a cgroup namespace has both.
-    if mount.is_v2 and any(
-        answers(host.read, mount.point + b"/" + name) for name in (b"cgroup.type", b"cgroup.events")
-    ):
-        return (
-            f"the top of {shown(mount.point)} is not the root cgroup (it has cgroup.type): this is a cgroup namespace"
-        )
-    return ""
+    files = (mount.point + b"/" + name for name in (b"cgroup.type", b"cgroup.events"))
+    if not mount.is_v2 or not any(answers(host.read, file) for file in files):
+        return ""
+    return f"the top of {shown(mount.point)} is not the root cgroup (it has cgroup.type): this is a cgroup namespace"

@@ -92,12 +92,11 @@ def parse_nic_line(at: float, line: str, text: str) -> LogEvent | None:
     elif prefix:
         watchdog = _NET_WATCHDOG.fullmatch(prefix["said"])
     if watchdog:
-        named = watchdog["device"] or (prefix["device"] if prefix else "") or ""
         return LogEvent(
             at,
             LogEventKind.NIC,
             text,
-            named,
+            watchdog["device"] or (prefix["device"] if prefix else "") or "",
             prefix["bus"] if prefix else "",
             NicStep.CAUSE,
             int(watchdog["queue"]),
@@ -107,16 +106,13 @@ def parse_nic_line(at: float, line: str, text: str) -> LogEvent | None:
     if prefix is None or prefix["driver"] != "ena":
         return None
     for form in FORMS:
-        found = form.pattern.fullmatch(prefix["said"])
-        if found:
+        if found := form.pattern.fullmatch(prefix["said"]):
             return _event(at, text, prefix, form, found.groupdict())
     return None
 
 
 def _event(at: float, text: str, prefix: re.Match[str], form: Form, said: dict[str, str | None]) -> LogEvent:
     queue, napi, cpu, scheduled = (said.get(name) for name in ("queue", "napi", "cpu", "scheduled"))
-    seconds = round(int(napi) * form.scale, 6) if napi else None
-    is_scheduled = None if scheduled is None else scheduled == "1"
     return LogEvent(
         at,
         LogEventKind.NIC,
@@ -127,44 +123,29 @@ def _event(at: float, text: str, prefix: re.Match[str], form: Form, said: dict[s
         int(queue) if queue and int(queue) >= 0 else None,
         form.reason,
         int(cpu) if cpu and int(cpu) >= 0 else None,
-        seconds,
-        is_scheduled,
+        round(int(napi) * form.scale, 6) if napi else None,
+        None if scheduled is None else scheduled == "1",
     )
 
 
-_MOST_KEPT = 240
-_MOST_PARSED = 2048
+_MOST_KEPT, _MOST_PARSED = 240, 2048
 _WATCHDOG = r"(?:(?:NMI )?watchdog: )?"
+_K = LogEventKind
 
-_SOFT = re.compile(
-    rf"{_WATCHDOG}BUG: soft lockup - CPU#(?P<cpu>\d{{1,5}}) stuck for (?P<seconds>\d{{1,6}})s! \[(?P<task>.*):\d+\]"
-)
-_HARD = re.compile(rf"{_WATCHDOG}(?:CPU\d{{1,5}}: )?Watchdog detected hard LOCKUP on cpu (?P<cpu>\d{{1,5}})")
-_RCU_SELF = re.compile(
-    r"(?:rcu: )?INFO: rcu_\w+ self-detected (?:expedited )?stalls? on CPU(?:\s?\{ ?(?P<cpu>\d{1,5})\}?.*)?"
-)
-_RCU = re.compile(
-    r"(?:rcu: )?INFO: rcu_\w+ detected (?:expedited )?stalls on CPUs/tasks:(?: \{ ?(?P<cpu>\d{1,5})[ -].*)?\s*"
-)
-_HUNG = re.compile(r"INFO: task (?P<task>.+):\d+ blocked for more than (?P<seconds>\d{1,7}) seconds\.")
-_WORKQUEUE = re.compile(r"BUG: workqueue lockup - pool cpus=(?P<cpu>\d{1,5})\b.* stuck for (?P<seconds>\d{1,7})s!")
-_HOGGED = re.compile(r"workqueue: (?P<task>\S{1,80}) hogged CPU for >\d+us \d+ times, consider switching to WQ_UNBOUND")
-_OOM = re.compile(r"(?P<task>.{0,15}) invoked oom-killer: gfp_mask=.*")
-_KILLED = re.compile(r"(?:Memory cgroup out of memory|Out of memory): Kill(?:ed)? process \d+ \((?P<task>.{0,15})\).*")
-_REAL_TIME = re.compile(r"(?:sched: |\[sched_delayed\] sched: )RT throttling activated")
-
-_FORMS = (
-    (_SOFT, LogEventKind.SOFT_LOCKUP),
-    (_HARD, LogEventKind.HARD_LOCKUP),
-    (_RCU_SELF, LogEventKind.RCU_STALL),
-    (_RCU, LogEventKind.RCU_STALL),
-    (_HUNG, LogEventKind.HUNG_TASK),
-    (_WORKQUEUE, LogEventKind.WORKQUEUE),
-    (_HOGGED, LogEventKind.WORKQUEUE),
-    (_OOM, LogEventKind.OUT_OF_MEMORY),
-    (_KILLED, LogEventKind.OUT_OF_MEMORY),
-    (_REAL_TIME, LogEventKind.REAL_TIME),
-)
+_FORMS = tuple((re.compile(pattern), kind) for pattern, kind in (
+    (rf"{_WATCHDOG}BUG: soft lockup - CPU#(?P<cpu>\d{{1,5}}) stuck for (?P<seconds>\d{{1,6}})s! \[(?P<task>.*):\d+\]",
+     _K.SOFT_LOCKUP),
+    (rf"{_WATCHDOG}(?:CPU\d{{1,5}}: )?Watchdog detected hard LOCKUP on cpu (?P<cpu>\d{{1,5}})", _K.HARD_LOCKUP),
+    (r"(?:rcu: )?INFO: rcu_\w+ self-detected (?:expedited )?stalls? on CPU(?:\s?\{ ?(?P<cpu>\d{1,5})\}?.*)?", _K.RCU_STALL),
+    (r"(?:rcu: )?INFO: rcu_\w+ detected (?:expedited )?stalls on CPUs/tasks:(?: \{ ?(?P<cpu>\d{1,5})[ -].*)?\s*",
+     _K.RCU_STALL),
+    (r"INFO: task (?P<task>.+):\d+ blocked for more than (?P<seconds>\d{1,7}) seconds\.", _K.HUNG_TASK),
+    (r"BUG: workqueue lockup - pool cpus=(?P<cpu>\d{1,5})\b.* stuck for (?P<seconds>\d{1,7})s!", _K.WORKQUEUE),
+    (r"workqueue: (?P<task>\S{1,80}) hogged CPU for >\d+us \d+ times, consider switching to WQ_UNBOUND", _K.WORKQUEUE),
+    (r"(?P<task>.{0,15}) invoked oom-killer: gfp_mask=.*", _K.OUT_OF_MEMORY),
+    (r"(?:Memory cgroup out of memory|Out of memory): Kill(?:ed)? process \d+ \((?P<task>.{0,15})\).*", _K.OUT_OF_MEMORY),
+    (r"(?:sched: |\[sched_delayed\] sched: )RT throttling activated", _K.REAL_TIME),
+))  # fmt: skip
 
 HINTS = (
     b"atchdog", b"WATCHDOG", b"ena ", b"soft lockup", b"rcu_", b"blocked for", b"workqueue", b"oom-killer", b"emory: Kill",
@@ -179,8 +160,7 @@ def parse_line(at: float, raw: bytes) -> LogEvent | None:
     line = raw.decode("utf-8", "surrogateescape").rstrip()
     text = shown(raw[:_MOST_KEPT])
     for pattern, kind in _FORMS:
-        found = pattern.fullmatch(line)
-        if found:
+        if found := pattern.fullmatch(line):
             said = found.groupdict()
             return LogEvent(
                 at,

@@ -18,8 +18,9 @@ _OCTAL = re.compile(rb"\\([0-3][0-7]{2})")
 _NUMBER = re.compile(rb"[0-9]{1,20}")
 _STALLED = re.compile(rb"(?m)^(some|full) .*\btotal=([0-9]{1,20})")
 _LARGEST = (1 << 64) - 1
-_MOST_LISTED = 1 << 20
-_MOST_QUOTED = 120
+_MOST_LISTED, _MOST_QUOTED = 1 << 20, 120
+TICKS_PER_SECOND = 100
+"""Of the times in /proc/PID/stat: fixed by the interface, whatever the kernel's own tick."""
 
 
 def number(text: bytes) -> int | None:
@@ -33,13 +34,8 @@ def number(text: bytes) -> int | None:
 
 def flat_keyed(text: bytes) -> dict[bytes, int]:
     """`key value` lines, such as memory.stat and cgroup.stat. Lines of another shape are left out."""
-    values: dict[bytes, int] = {}
-    for line in text.split(b"\n"):
-        key, _, value = line.partition(b" ")
-        parsed = number(value)
-        if parsed is not None:
-            values[key] = parsed
-    return values
+    rows = (line.partition(b" ") for line in text.split(b"\n"))
+    return {key: parsed for key, _, value in rows if (parsed := number(value)) is not None}
 
 
 def stall_totals(text: bytes) -> dict[str, float]:
@@ -67,8 +63,19 @@ def unoctal(field: bytes) -> bytes:
 def refusal(fact: str, path: bytes, error: OSError) -> Gap:
     """What a failed read means to the person who wanted the fact."""
     why = error.strerror or "cannot be read"
-    hint = _RECORD_AGAIN if why == NOT_RECORDED else _HINTS.get(error.errno or 0, "")
-    return Gap(fact, f"{shown(path)}: {why[0].lower()}{why[1:]}", hint)
+    return Gap(
+        fact,
+        f"{shown(path)}: {why[0].lower()}{why[1:]}",
+        _RECORD_AGAIN if why == NOT_RECORDED else _HINTS.get(error.errno or 0, ""),
+    )
+
+
+def read_or_gap(host: Host, path: bytes, fact: str) -> bytes | Gap:
+    """What a file holds, or why it cannot be read."""
+    try:
+        return host.read(path)
+    except OSError as error:
+        return refusal(fact, path, error)
 
 
 def quoted(text: bytes) -> str:
@@ -105,8 +112,9 @@ def read_processes(host: Host, fact: str) -> list[int] | Gap:
         names = host.subdirectories(b"/proc")
     except OSError as error:
         return refusal(fact, b"/proc", error)
-    found = sorted(int(name) for name in names if number(name) is not None)
-    return found or Gap(fact, "/proc lists no process", "mount proc, or run on the host itself")
+    return sorted(int(name) for name in names if number(name) is not None) or Gap(
+        fact, "/proc lists no process", "mount proc, or run on the host itself"
+    )
 
 
 def parse_stat(text: bytes) -> ProcessState | None:

@@ -12,13 +12,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from functools import cache, cached_property, partial
+from itertools import chain
 from typing import NamedTuple
 
 from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.facts.page_pins import PinnedFile, Proof
-from zombiescope.facts.zombies import HeldBy, Pin, PinKind
+from zombiescope.facts.zombies import Pin, PinKind
 from zombiescope.host.access import Host, read_or_nothing
 from zombiescope.host.live import LiveHost
 from zombiescope.host.page_size import PAGE_BYTES
@@ -67,32 +70,32 @@ class Candidates:
         fact = "zombies[].pins"
         found = []
         if self._unreached:
-            which = ", ".join(self._unreached[:3])
-            found.append(Gap(fact, f"{len(self._unreached)} tmpfs mounts could not be looked into, such as {which}"))
+            some = f"{len(self._unreached)} tmpfs mounts"
+            found.append(Gap(fact, f"{some} could not be looked into, such as {', '.join(self._unreached[:3])}"))
         if self.refused:
-            reason = f"the open files of {self.refused} processes could not be listed"
-            found.append(Gap(fact, reason, "run as root with CAP_SYS_PTRACE"))
+            found.append(
+                Gap(
+                    fact,
+                    f"the open files of {self.refused} processes could not be listed",
+                    "run as root with CAP_SYS_PTRACE",
+                )
+            )
         return tuple(found)
 
     def _collect_views(self, processes: list[int]) -> None:
         root = self._host.root
         if not root:
-            try:
-                key: int | bytes | None = self._host.inode(b"/proc/self/ns/mnt")
-                self._views[key or b""] = View(b"", True, MountTable(self._host.read(b"/proc/self/mountinfo")))
-            except OSError:
-                pass
+            with suppress(OSError):
+                own = self._host.inode(b"/proc/self/ns/mnt") or b""
+                self._views[own] = View(b"", True, MountTable(self._host.read(b"/proc/self/mountinfo")))
         for process in processes:
             folder = b"/proc/%d" % process
-            try:
+            with suppress(OSError):
                 key = self._namespace(folder)
-                view = self._views.get(key)
-                if view is None:
-                    text = self._host.read(folder + b"/mountinfo")
-                    view = self._views.setdefault(key, View(root + folder + b"/root", False, MountTable(text)))
-            except OSError:
-                continue
-            self._view_of[process] = view
+                if key not in self._views:
+                    table = MountTable(self._host.read(folder + b"/mountinfo"))
+                    self._views[key] = View(root + folder + b"/root", False, table)
+                self._view_of[process] = self._views[key]
 
     def _namespace(self, folder: bytes) -> int | bytes:
         """What tells one mount namespace from another; the table itself where the kernel will not say."""
@@ -106,8 +109,7 @@ class Candidates:
             top = view.prefix + mount.point
             try:
                 for path in files_below(top, mount.device):
-                    inside = path[len(view.prefix) :]
-                    yield Candidate(path, path, path_in(mount, inside), mount.fstype)
+                    yield Candidate(path, path, path_in(mount, path[len(view.prefix) :]), mount.fstype)
             except OSError:
                 self._unreached.append(shown(mount.point))
 
@@ -134,21 +136,17 @@ class Candidates:
     def _held(self, *, wants_disk: bool) -> Iterator[Candidate]:
         mapped: set[tuple[bytes, bytes]] = set()
         for process, view in self._view_of.items():
+            files = chain(open_files(self._host.root + b"/proc/%d" % process), self._mapped_of(process, mapped))
             try:
-                yield from self._open_of(process, view, wants_disk)
-                yield from self._mapped_of(process, view, wants_disk, mapped)
+                for link, name in files:
+                    candidate = _held_candidate(link, name, view, process)
+                    if candidate and (candidate.fstype in LOCAL) is wants_disk:
+                        yield candidate
             except OSError as error:
                 self.refused += isinstance(error, PermissionError) and not wants_disk
 
-    def _open_of(self, process: int, view: View, wants_disk: bool) -> Iterator[Candidate]:
-        for link, name in open_files(self._host.root + b"/proc/%d" % process):
-            candidate = _held_candidate(link, name, view, process)
-            if candidate and (candidate.fstype in LOCAL) is wants_disk:
-                yield candidate
-
-    def _mapped_of(
-        self, process: int, view: View, wants_disk: bool, seen: set[tuple[bytes, bytes]]
-    ) -> Iterator[Candidate]:
+    def _mapped_of(self, process: int, seen: set[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
+        """As `open_files` tells them."""
         folder = b"/proc/%d" % process
         for line in self._host.read(folder + b"/maps").split(b"\n"):
             fields = line.split(None, 5)
@@ -159,10 +157,7 @@ class Candidates:
             # map_files writes addresses without the zeros that maps puts before short ones.
             link = self._host.root + folder + b"/map_files/%x-%x" % (int(first, 16), int(last, 16))
             # maps writes a newline as an escape and does not escape backslashes; the link has the name as it is.
-            name = link_name(link) if b"\\" in fields[5] else fields[5]
-            candidate = _held_candidate(link, name, view, process)
-            if candidate and (candidate.fstype in LOCAL) is wants_disk:
-                yield candidate
+            yield link, link_name(link) if b"\\" in fields[5] else fields[5]
 
     def _log_files(self) -> Iterator[Candidate]:
         for view in self._views.values():
@@ -170,11 +165,9 @@ class Candidates:
             for mount, folder in mounts.items():
                 if mount is None or mount.fstype not in LOCAL:
                     continue
-                try:
+                with suppress(OSError):
                     for path in files_below(folder, device_of(folder)):
                         yield Candidate(path, path, path_in(mount, path), mount.fstype)
-                except OSError:
-                    continue
 
 
 def _held_candidate(link: bytes, name: bytes, view: View, process: int) -> Candidate | None:
@@ -188,8 +181,7 @@ def _held_candidate(link: bytes, name: bytes, view: View, process: int) -> Candi
 
 _SECONDS_UNTIL_STATISTICS_ARE_TRUE = 2.1  # the kernel adds them up every two seconds at the latest
 _LARGEST_GROUP = 256
-_CPUS = b"/sys/devices/system/cpu/online"
-_KALLSYMS = b"/proc/kallsyms"
+_CPUS, _KALLSYMS = b"/sys/devices/system/cpu/online", b"/proc/kallsyms"
 _COUNTS_EXACTLY = b" mem_cgroup_css_rstat_flush\n"
 """What adds every CPU's part up before memory.stat is read. Kernels without it leave some pages a CPU out: 0 may be sixty."""
 
@@ -211,12 +203,9 @@ class Jury:
     """The parent's own, or a zombie's?"""
 
     def __init__(self, host: Host, hierarchy: Hierarchy, window: ResidentWindow) -> None:
-        self._host = host
-        self._hierarchy = hierarchy
-        self._window = window
-        self._cpus = _online_cpus(host)
-        self._known: dict[int, HeldBy] = {}
-        self._is_exact: bool | None = None
+        self._host, self._hierarchy, self._window = host, hierarchy, window
+        self._cpus = cpu_list_count(read_or_nothing(host, _CPUS)) or 1
+        self._who = cache(partial(who_is, host))
 
     def decide(self, hits: Sequence[Hit]) -> tuple[list[PinnedFile], Counter[bytes]]:
         groups: dict[tuple[bytes, bool], list[Hit]] = {}
@@ -229,7 +218,7 @@ class Jury:
         if groups:
             self._host.wait(_SECONDS_UNTIL_STATISTICS_ARE_TRUE)
         for (parent, is_shared), group in groups.items():
-            if self._own_bytes(parent, is_shared) == 0 and self._counts_to_the_page():
+            if self._own_bytes(parent, is_shared) == 0 and self._counts_to_the_page:
                 proved += [self._pinned(hit, hit.pages, Proof.PARENT_OWNS_NONE) for hit in group]
                 continue
             found = [file for part in _parts(group) for file in self._probe(parent, part)]
@@ -242,19 +231,18 @@ class Jury:
     def _own_bytes(self, parent: bytes, is_shared: bool) -> int | None:
         values = self._stat(parent)
         shmem, cache = values.get(b"shmem"), values.get(b"cache")
-        if shmem is None or cache is None:
-            return None
-        return shmem if is_shared else cache - shmem
+        if shmem is None or is_shared:
+            return shmem
+        return None if cache is None else cache - shmem
 
+    @cached_property
     def _counts_to_the_page(self) -> bool:
-        if self._is_exact is None:
-            self._is_exact = _COUNTS_EXACTLY in read_or_nothing(self._host, _KALLSYMS)
-        return self._is_exact
+        return _COUNTS_EXACTLY in read_or_nothing(self._host, _KALLSYMS)
 
     def _probe(self, parent: bytes, group: list[Hit]) -> list[PinnedFile]:
         """Many at once; where the answer is mixed, each half."""
         files = [(hit.found.candidate, hit.found.length) for hit in group]
-        answer = measure(self._window, files, lambda: self._mapped(parent), self._cpus)
+        answer = measure(self._window, files, partial(self._mapped, parent), self._cpus)
         if answer is None or not answer.below:
             return []
         if answer.own == 0 and answer.below == sum(hit.pages for hit in group):
@@ -269,7 +257,7 @@ class Jury:
         candidate = found.candidate
         path_in_fs = candidate.path_in_fs
         if found.path is None and path_in_fs is not None:
-            path_in_fs = path_in_fs.removesuffix(b" (deleted)")
+            path_in_fs = path_in_fs.removesuffix(_DELETED)
         if path_in_fs is not None and not path_in_fs.startswith(b"/"):
             path_in_fs = b"/" + path_in_fs  # memfd, SysV and shared anonymous memory, as /proc/PID/maps writes them
         holder = None if candidate.holder is None else self._who(candidate.holder)
@@ -285,11 +273,6 @@ class Jury:
             holder=holder,
         )
         return PinnedFile(hit.parent, pin, proof, () if candidate.holder is None else (candidate.holder,))
-
-    def _who(self, process: int) -> HeldBy:
-        if process not in self._known:
-            self._known[process] = who_is(self._host, process)
-        return self._known[process]
 
     def _mapped(self, parent: bytes) -> Figures:
         values = self._stat(parent)
@@ -314,7 +297,3 @@ def _parts(group: list[Hit]) -> Iterator[list[Hit]]:
         room -= hit.found.length
     if part:
         yield part
-
-
-def _online_cpus(host: Host) -> int:
-    return cpu_list_count(read_or_nothing(host, _CPUS)) or 1

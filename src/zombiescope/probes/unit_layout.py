@@ -75,8 +75,7 @@ def _logical_lines(data: bytes) -> Iterator[tuple[int, str | None]]:
             start = start if pending else number
             pending += text[:-1] + " "
             continue
-        line = (pending + text).strip()
-        if line:
+        if line := (pending + text).strip():
             yield start if pending else number, line
         pending = ""
     if pending.strip():
@@ -233,8 +232,11 @@ class _Mark:
 class Enablement:
     layout: Layout
     _marks: dict[str, list[_Mark]] = field(default_factory=lambda: defaultdict(list))
+    _linked: set[tuple[bytes, str]] = field(default_factory=set)
+    """Folder and name of what is in the `.wants` folders; a mark that is not there is the unit's own entry in the search path."""
 
     def __post_init__(self) -> None:
+        self._linked.update((folder, name) for folder, _, _, name in self.layout.links)
         for folder, _, _, name in self.layout.links:
             for marked in {name, template_of(name)} - {""}:
                 self._marks[marked].append(_Mark(folder, name, False))
@@ -253,8 +255,7 @@ class Enablement:
         if folder == b"/run/systemd/transient":
             return "transient"
         known = {unit.name, *unit.words("Install", "Alias"), *_default_instance(unit)}
-        found = self._found(unit.name, folder, known)
-        if found:
+        if found := self._found(unit.name, folder, known):
             return found
         if self._found(unit.name, folder, None):
             return "indirect"
@@ -266,7 +267,7 @@ class Enablement:
         marks = self._marks.get(name, ())
         below = self.layout.folders[self.layout.folders.index(own) + 1 :] if own in self.layout.folders else []
         plain = [m for m in marks if not m.is_same_name and (known is None or m.name in known)]
-        plain = [m for m in plain if not (m.name == name and m.folder in below and self._is_own_link(m, name))]
+        plain = [m for m in plain if m.name != name or m.folder not in below or (m.folder, name) in self._linked]
         if any(m.folder == CONFIG for m in plain):
             return "enabled"
         if any(is_runtime(m.folder) for m in plain):
@@ -277,10 +278,6 @@ class Enablement:
         if CONFIG in same:
             return "linked"
         return "linked-runtime" if any(is_runtime(folder) for folder in same) else ""
-
-    def _is_own_link(self, mark: _Mark, name: str) -> bool:
-        """Is this the unit's own entry in a folder of the search path, rather than one in a `.wants` folder?"""
-        return (mark.folder, name) not in {(folder, link) for folder, _, _, link in self.layout.links}
 
 
 def _default_instance(unit: UnitFile) -> list[str]:

@@ -37,6 +37,8 @@ from zombiescope.profiler.stacks.heat_map import HeatMap, heat_map
 from zombiescope.profiler.stacks.saturation import Explained, explain, find_moments
 
 Writer = Callable[[Capture, Selection], Iterator[bytes]]
+Drawn = tuple[FlameGraph, Sequence[Key]]
+"""A flame graph, and the functions that its numbers mean."""
 WRITERS: dict[str, Writer] = {
     "collapsed": write_collapsed,
     "pprof": write_pprof,
@@ -61,16 +63,9 @@ class Opened:
         return shape_of(self.capture.tree)
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
-    graph: FlameGraph
-    frames: Sequence[Key]
-
-
 def open_capture(folder: bytes, name: str, choices: Choices | None = None) -> Opened:
     path = store.find(folder, name)
-    stem = os.path.basename(path)
-    shown_name = shown(stem.removesuffix(store.SUFFIX))
+    shown_name = shown(os.path.basename(path).removesuffix(store.SUFFIX))
     return Opened(shown_name, read_capture(path, choices or Choices()), path)
 
 
@@ -79,21 +74,21 @@ def ask_heat_map(opened: Opened, selection: Selection, *, rows: int, column_seco
         return heat_map(opened.capture, selection, rows=rows, column_seconds=column_seconds)
 
 
-def ask_flame_graph(opened: Opened, selection: Selection) -> Compared:
+def ask_flame_graph(opened: Opened, selection: Selection) -> Drawn:
     with refused(opened):
-        return Compared(flame_graph(opened.capture, opened.shape, selection), frames_of(opened.capture))
+        return flame_graph(opened.capture, opened.shape, selection), frames_of(opened.capture)
 
 
-def ask_difference(before: tuple[Opened, Selection], after: tuple[Opened, Selection]) -> Compared:
+def ask_difference(before: tuple[Opened, Selection], after: tuple[Opened, Selection]) -> Drawn:
     with refused(after[0]):
         (first, earlier), (second, later) = before, after
         if first.capture is second.capture:
-            return Compared(difference(first.capture, first.shape, earlier, later), frames_of(first.capture))
+            return difference(first.capture, first.shape, earlier, later), frames_of(first.capture)
         graphs = [
             (opened.capture, flame_graph(opened.capture, opened.shape, selection, NARROWEST / _FINER))
             for opened, selection in (before, after)
         ]
-        return Compared(*compare(graphs[0], graphs[1]))
+        return compare(*graphs)
 
 
 def ask_moments(opened: Opened) -> list[Explained]:
@@ -119,8 +114,7 @@ def refused(opened: Opened) -> Iterator[None]:
 
 Query = Mapping[str, str]
 USUAL_SIDE = "usual"
-_ROWS = 50
-_MOST_TEXT = 200
+_ROWS, _MOST_TEXT = 50, 200
 
 
 class ProfileApi:
@@ -129,24 +123,18 @@ class ProfileApi:
     QUESTIONS = frozenset(f"/api/{name}" for name in ("capture", "heatmap", "flame", "moments", "marks"))
 
     def __init__(self, opened: Opened, marks: dict[str, Any]) -> None:
-        self._opened = opened
-        self._marks = marks
+        self._opened, self._marks = opened, marks
 
     def answer(self, path: str, query: Query) -> dict[str, Any] | None:
         """None: there is no such question."""
-        match path:
-            case "/api/capture":
-                return render_capture(self._opened.name, self._opened.capture, self._opened.name)
-            case "/api/heatmap":
-                return self._heat_map(query)
-            case "/api/flame":
-                return self._flame(query)
-            case "/api/moments":
-                return self._found
-            case "/api/marks":
-                return self._marks
-            case _:
-                return None
+        answers: dict[str, Callable[[], dict[str, Any]]] = {
+            "/api/capture": lambda: render_capture(self._opened.name, self._opened.capture, self._opened.name),
+            "/api/heatmap": lambda: self._heat_map(query),
+            "/api/flame": lambda: self._flame(query),
+            "/api/moments": lambda: self._found,
+            "/api/marks": lambda: self._marks,
+        }
+        return answers[path]() if path in answers else None
 
     def _selection(self, query: Query) -> Selection:
         """The usual side is the kernel's, as in the commands; both where nothing was sampled there."""
@@ -161,12 +149,12 @@ class ProfileApi:
     def _flame(self, query: Query) -> dict[str, Any]:
         chosen = self._selection(query)
         if "before" not in query:
-            found = ask_flame_graph(self._opened, chosen)
+            graph, frames = ask_flame_graph(self._opened, chosen)
         else:
             begin, _, end = query["before"].partition("..")
             earlier = chosen._replace(begin=_seconds(begin), end=_seconds(end))
-            found = ask_difference((self._opened, earlier), (self._opened, chosen))
-        return render_flame(widest_first(found.graph), found.frames, self._opened.name, self._opened.capture)
+            graph, frames = ask_difference((self._opened, earlier), (self._opened, chosen))
+        return render_flame(widest_first(graph), frames, self._opened.name, self._opened.capture)
 
     @cached_property
     def _found(self) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from zombiescope.profiler.files.symbol_files import map_file
 from zombiescope.profiler.formats.capture_file import read_names
 from zombiescope.profiler.formats.summary_document import Json, figure, read_document, reasons_in
 from zombiescope.profiler.stacks.about import Reason
-from zombiescope.profiler.stacks.capture import BrokenCapture
+from zombiescope.profiler.stacks.capture import BrokenCapture, matches
 from zombiescope.profiler.stacks.searching import (
     Hit,
     Known,
@@ -28,7 +28,6 @@ from zombiescope.profiler.stacks.searching import (
     best_stretch,
     busiest,
     look_for,
-    matches,
     search,
     settled,
     usual_cores,
@@ -47,25 +46,18 @@ class Found(NamedTuple):
     gaps: tuple[Gap, ...]
 
 
-class _Ring(NamedTuple):
-    folder: bytes
-    paths: dict[str, bytes]
-    """By the name of the capture."""
-
-    def has_function(self, name: str, glob: str) -> bool:
-        try:
-            return any(matches(each, glob) for each in read_names(map_file(self.paths[name])))
-        except (OSError, BrokenCapture):
-            return False
+def _has_function(path: bytes, glob: str) -> bool:
+    try:
+        return any(matches(each, glob) for each in read_names(map_file(path)))
+    except (OSError, BrokenCapture):
+        return False
 
 
 def find_in_folder(
     folder: bytes, question: Question, cause_of: CauseOf, progress: Callable[[int, int], None] = lambda _, __: None
 ) -> Found:
     entries = [each for each in store.entries(folder) if each.about is not None]
-    known_ones: list[Known] = []
-    ring = _Ring(folder, {})
-    reasons: dict[str, tuple[Reason, ...]] = {}
+    known_ones, paths, reasons = list[Known](), dict[str, bytes](), dict[str, tuple[Reason, ...]]()
     unread = 0
     for number, each in enumerate(entries):
         progress(number, len(entries))
@@ -74,22 +66,23 @@ def find_in_folder(
         if document is None or seen is None:
             unread += 1
             continue
-        ring.paths[each.name], reasons[each.name] = each.path, reasons_in(document)
+        paths[each.name], reasons[each.name] = each.path, reasons_in(document)
         known_ones.append(known(each.name, seen.span.begin, document))
-    hits = search(known_ones, question, lambda name: ring.has_function(name, question.function))
-    gaps = [Gap("captures", f"{unread} of {len(entries)} captures could not be read")] if unread else []
-    return Found(_looked_into(ring, hits, question, cause_of), reasons, len(entries), tuple(gaps))
+    hits = search(known_ones, question, lambda name: _has_function(paths[name], question.function))
+    gaps = (Gap("captures", f"{unread} of {len(entries)} captures could not be read"),) if unread else ()
+    return Found(_looked_into(folder, paths, hits, question, cause_of), reasons, len(entries), gaps)
 
 
-def _looked_into(ring: _Ring, hits: list[Hit], question: Question, cause_of: CauseOf) -> list[Hit]:
+def _looked_into(
+    folder: bytes, paths: dict[str, bytes], hits: list[Hit], question: Question, cause_of: CauseOf
+) -> list[Hit]:
     """The best by their summaries, counted sample by sample: what is asked for may be several names, or several things at once."""
     if not question.asked():
         return hits
-    looked_at: list[tuple[Hit, Seen]] = []
-    gone = 0
+    looked_at, gone = list[tuple[Hit, Seen]](), 0
     for hit in hits[:_LOOKED_INTO]:
         try:
-            opened = open_capture(ring.folder, os.fsdecode(ring.paths[hit.name]))
+            opened = open_capture(folder, os.fsdecode(paths[hit.name]))
         except ZombiescopeError:
             gone += 1
             continue  # the ring has removed it meanwhile
@@ -97,13 +90,14 @@ def _looked_into(ring: _Ring, hits: list[Hit], question: Question, cause_of: Cau
         if seen is not None:
             looked_at.append((hit, seen))
     others = hits[_LOOKED_INTO:]
-    without = len(ring.paths) - gone - len(looked_at) - len(others)
+    without = len(paths) - gone - len(looked_at) - len(others)
     usual = usual_cores([seen for _, seen in looked_at], len(others), without)
     most = [busiest(seen) for _, seen in looked_at]
-    best = []
-    for place, (hit, seen) in enumerate(looked_at):
-        elsewhere = usual_stretches([*most[:place], *most[place + 1 :]])
-        best.append(settled(hit, best_stretch(seen, usual, elsewhere)))
+    elsewhere = [usual_stretches([*most[:place], *most[place + 1 :]]) for place in range(len(most))]
+    best = [
+        settled(hit, best_stretch(seen, usual, others_of_it))
+        for (hit, seen), others_of_it in zip(looked_at, elsewhere, strict=True)
+    ]
     return [*sorted(best, key=lambda hit: -hit.score), *others]
 
 
@@ -140,17 +134,17 @@ def _number(value: Any) -> float:
 
 
 def _moments(document: Json) -> list[dict[str, Any]]:
-    found = []
     rows = document.get("moments")
-    for each in rows if isinstance(rows, list) else ():
-        if isinstance(each, dict) and isinstance(each.get("core"), int):
-            figures = {
-                name: _number(each.get(name)) for name in ("begin_seconds", "end_seconds", "score", "kernel_share")
-            }
-            texts = {name: quiet(str(each.get(name, ""))) for name in ("comm", "cgroup")}
-            lists = {name: _texts(each.get(name)) for name in ("stack", "causes")}
-            found.append({"core": each["core"], **figures, **texts, **lists})
-    return found
+    return [
+        {
+            "core": each["core"],
+            **{name: _number(each.get(name)) for name in ("begin_seconds", "end_seconds", "score", "kernel_share")},
+            **{name: quiet(str(each.get(name, ""))) for name in ("comm", "cgroup")},
+            **{name: _texts(each.get(name)) for name in ("stack", "causes")},
+        }
+        for each in (rows if isinstance(rows, list) else ())
+        if isinstance(each, dict) and isinstance(each.get("core"), int)
+    ]
 
 
 def _texts(value: Any) -> list[str]:

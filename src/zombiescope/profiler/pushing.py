@@ -7,6 +7,7 @@ A slice that is refused as too large goes again in halves. Whatever is not accep
 from __future__ import annotations
 
 import json
+import math
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
@@ -28,8 +29,7 @@ from zombiescope.profiler.formats.sending import (
 from zombiescope.profiler.stacks.capture import Capture, Selection, row_numbers
 
 TRIES = 4
-_MOST_ANSWER_BYTES = 1 << 20
-_MOST_WHY = 200
+_MOST_ANSWER_BYTES, _MOST_WHY = 1 << 20, 200
 _SHORTEST_SECONDS = 0.5
 _TOO_LARGE = 413
 _NO_CLOCK = "it does not say when it was taken"
@@ -143,15 +143,12 @@ class Push(NamedTuple):
 
 def slices(capture: Capture, selection: Selection, seconds: float) -> list[Selection]:
     """The range in equal lengths, those in which there is a sample."""
-    rows = row_numbers(capture, selection)
     step = max(1, round(seconds * 1e9))
     after = round((selection.begin or 0.0) * 1e9)
-    since = (capture.time[rows] - capture.time[0]).astype(np.int64) - after
-    found = []
-    for number in np.unique(since // step).tolist():
-        begin, end = (after + number * step) / 1e9, (after + (number + 1) * step) / 1e9
-        found.append(selection._replace(begin=begin, end=end if selection.end is None else min(end, selection.end)))
-    return found
+    since = (capture.time[row_numbers(capture, selection)] - capture.time[0]).astype(np.int64) - after
+    begins = [after + number * step for number in np.unique(since // step).tolist()]
+    last = math.inf if selection.end is None else selection.end
+    return [selection._replace(begin=begin / 1e9, end=min((begin + step) / 1e9, last)) for begin in begins]
 
 
 def _packed(pieces: Iterable[bytes]) -> bytes:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The list of recipes, in the order of a plan: origin before mechanism before symptom; least harm first; people's work last."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 

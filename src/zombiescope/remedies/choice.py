@@ -6,17 +6,14 @@ A zombie goes when each of its pins is removed by some lever. Where one pin need
 files need no lever of their own.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import NamedTuple
 
 from zombiescope.analysis.autopsy import Body, pages_of
 from zombiescope.analysis.freeing import actions_on, is_in_swap_cache
-from zombiescope.analysis.maker import unit_maker
+from zombiescope.analysis.maker import pod_uid_of, unit_maker
 from zombiescope.diagnosis.audit import Audit, UnitAudit
 from zombiescope.facts.cgroups import PAGE_BYTES_UNTOLD
 from zombiescope.facts.names import raw
@@ -28,9 +25,7 @@ from zombiescope.facts.zombies import OWN_NUMBERS, Pin, PinKind
 from zombiescope.remedies.plan import Change, Expected, Risk, Undo
 
 _HARM = {action: number for number, action in enumerate(LEVERS)}
-_WITHOUT_TARGET = (Remedy.FLUSH, Remedy.SWAP_IN, Remedy.REBOOT, Remedy.WAIT)
 _UNSURE_ALLOWED = 0.1
-_NEVER_DELETED = (b"/run/", b"/sys/", b"/proc/", b"/dev/pts/")
 
 
 class Lever(NamedTuple):
@@ -78,7 +73,8 @@ def choose(bodies: Iterable[Body]) -> ChosenLevers:
         for pin in body.pins:
             levers = known.get((pin, parent))
             if levers is None:
-                levers = known[pin, parent] = levers_on(pin, parent)
+                levers = frozenset(_lever(action, pin, parent) for action in actions_on(pin))
+                known[pin, parent] = levers
             pins.append(levers)
         chosen = _least_harm(pins)
         held.append(HeldZombie(body, tuple(pins), chosen))
@@ -88,12 +84,8 @@ def choose(bodies: Iterable[Body]) -> ChosenLevers:
     return ChosenLevers(tuple(held), wanted, pages)
 
 
-def levers_on(pin: Pin, parent: bytes) -> frozenset[Lever]:
-    return frozenset(_lever(action, pin, parent) for action in actions_on(pin))
-
-
 def _lever(action: Remedy, pin: Pin, parent: bytes) -> Lever:
-    if action in _WITHOUT_TARGET:
+    if action in (Remedy.FLUSH, Remedy.SWAP_IN, Remedy.REBOOT, Remedy.WAIT):
         return Lever(action)
     if action is Remedy.RECLAIM_PARENT:
         return Lever(action, parent)
@@ -101,10 +93,9 @@ def _lever(action: Remedy, pin: Pin, parent: bytes) -> Lever:
         return Lever(action, b"", pin.inode)
     if action in (Remedy.DROP_FILE, Remedy.DELETE_FILE) and pin.path is not None:
         return Lever(action, pin.path, pin.inode, None if pin.fstype in OWN_NUMBERS else pin.device)
-    name = pin.path if pin.path is not None else pin.path_in_fs
     if pin.holder is not None:
         return Lever(action, raw(pin.holder.said), process=pin.holder.process)
-    return Lever(action, name if name is not None else raw(f"the holder of its {pin.kind} memory"))
+    return Lever(action, pin.name if pin.name is not None else raw(f"the holder of its {pin.kind} memory"))
 
 
 def least_harm_first(lever: Lever) -> tuple[int, bytes, int]:
@@ -113,13 +104,12 @@ def least_harm_first(lever: Lever) -> tuple[int, bytes, int]:
 
 def may_be_deleted(path: bytes) -> bool:
     """What programs keep below /run is theirs: a person decides."""
-    return not path.startswith(_NEVER_DELETED)
+    return not path.startswith((b"/run/", b"/sys/", b"/proc/", b"/dev/pts/"))
 
 
 def _least_harm(pins: Sequence[frozenset[Lever]]) -> frozenset[Lever]:
     chosen = {min(levers, key=least_harm_first) for levers in pins if levers}
-    reclaims = {lever for lever in chosen if lever.action is Remedy.RECLAIM_PARENT}
-    if reclaims:
+    if any(lever.action is Remedy.RECLAIM_PARENT for lever in chosen):
         chosen = {lever for lever in chosen if lever.action is not Remedy.DROP_FILE}
     return frozenset(chosen)
 
@@ -143,11 +133,8 @@ _KEPT_VOLUMES = (b"empty-dir", b"secret", b"projected", b"configmap", b"downward
 """Those that end with their pod; any other may be somebody's data, and stays."""
 
 
-def goes_with_pods(pin: Pin, uids: frozenset[str]) -> bool:
-    """What holds a zombie is a file that kubelet removes when it removes the pod: an emptyDir's, a log."""
-    name = pin.path if pin.path is not None else pin.path_in_fs
-    if name is None or is_of_disk(pin):
-        return False
+def goes_with_pods(name: bytes, uids: frozenset[str]) -> bool:
+    """Of a file, whether kubelet removes it when it removes the pod: an emptyDir's, a log."""
     log = _LOGS_OF_A_POD.search(name)
     if log:
         return log[1].decode() in uids
@@ -157,18 +144,35 @@ def goes_with_pods(pin: Pin, uids: frozenset[str]) -> bool:
     return found[2] is None or found[2].removeprefix(b"kubernetes.io~") in _KEPT_VOLUMES
 
 
+_LAYER = re.compile(rb"(.*/(?:snapshots/[0-9]+|overlay2?/[0-9a-z]+))/(?:fs|diff)/", re.DOTALL)
+
+
+def layer_of(pin: Pin) -> bytes | None:
+    """The folder of a layer, an image's or a container's own, as containerd, Docker, CRI-O and podman lay them out."""
+    found = _LAYER.match(pin.name or b"")
+    return found[1] if found else None
+
+
 def is_of_disk(pin: Pin) -> bool:
     """A block device's own page: what a file system keeps about its files."""
     return pin.fstype == "bdev"
 
 
+_GOES, _STAYS, _OF_DISK, _PERHAPS = "goes", "stays", "of disk", "perhaps"
+"""What becomes of a pin when its pods end."""
+_UNSEEN_LAYERS = (
+    "layers hold some of them, and which are of containers, that go, and which of images cannot be seen from here"
+)
+
+
 class Reckoning:
     """Pulls levers one set after the other and says what each set frees."""
 
-    def __init__(self, choices: ChosenLevers, attached: dict[int, int], page_bytes: int) -> None:
+    def __init__(self, choices: ChosenLevers, levers: Levers, page_bytes: int) -> None:
         self._left = list(choices.held)
         self._pulled: set[Lever] = set()
-        self._attached, self._page_bytes = attached, page_bytes
+        self._attached, self._page_bytes = levers.segments, page_bytes
+        self._layers, self._volumes = levers.layers, levers.volumes
 
     @property
     def left(self) -> int:
@@ -189,35 +193,51 @@ class Reckoning:
         """What the end of these pods frees: whose every pin is a file that goes with them. Nothing is pulled. A page of the disk's
         own about such a file outlives it (ext4 forgets a freed block, and its page stays in the cache until reclaim takes it): who
         has one beside stays, and how many those are is said."""
-        held_by_files = [held for held in self._left if any(goes_with_pods(pin, pods) for pin in held.body.pins)]
-        perhaps = [
-            held
-            for held in held_by_files
-            if all(goes_with_pods(pin, pods) or is_of_disk(pin) for pin in held.body.pins)
-        ]
-        going = [held for held in perhaps if not any(map(is_of_disk, held.body.pins))]
+        fates = [(held, {self._fate(held.body, pin, pods) for pin in held.body.pins}) for held in self._left]
+        theirs = [(held, fates) for held, fates in fates if fates & {_GOES, _PERHAPS} and _STAYS not in fates]
+        going = [held for held, fates in theirs if fates == {_GOES}]
+        unsure = sum(_OF_DISK not in fates for _, fates in theirs) - len(going)
         sure = [held for held in going if not any(pin.sampled for pin in held.body.pins)]
+        up_to = len(going) + unsure
         if len(going) - len(sure) > _UNSURE_ALLOWED * len(going):
             why = "more files hold them than were looked at one by one, and not all may go with the pods"
-            return Expected(None, None, len(going), why)
+            return Expected(None, None, up_to, why)
+        if unsure > max(_UNSURE_ALLOWED * up_to, 1):
+            return Expected(None, None, up_to, _UNSEEN_LAYERS)
         pages = sum(pages_of(held.body.zombie) for held in sure)
-        stay = len(perhaps) - len(going)
-        why = f"{stay:,} more stay until reclaim takes the disk's own pages about those files" if stay else ""
-        return Expected(len(sure), pages * self._page_bytes, len(going), why)
+        stay = len(theirs) - up_to
+        more = " more" if up_to else ""
+        beside = [f"{stay:,}{more} stay until reclaim takes the disk's own pages about those files"] if stay else []
+        beside += [f"{unsure:,} more may go, held by layers that cannot be seen from here"] if unsure else []
+        if not theirs:
+            has_some = any(pod_uid_of(held.body.zombie.path) in pods for held in self._left)
+            beside = ["what holds theirs stays when the pods end" if has_some else "no zombie of these pods was seen"]
+        return Expected(len(sure), pages * self._page_bytes, up_to, "; ".join(beside))
+
+    def _fate(self, body: Body, pin: Pin, pods: frozenset[str]) -> str:
+        """Whoever wrote from a pod into a container's own layer wrote into that pod's: no other container sees it."""
+        if is_of_disk(pin):
+            return _OF_DISK
+        beside = self._volumes.get(pin.device or "") if pin.path is None else None
+        if goes_with_pods((beside or b"") + (pin.name or b""), pods):
+            return _GOES
+        layer = layer_of(pin) if pod_uid_of(body.zombie.path) in pods else None
+        if layer is None:
+            return _STAYS
+        is_own = self._layers.get(layer)
+        return _PERHAPS if is_own is None else _GOES if is_own else _STAYS
 
     def _going(self, pulled: set[Lever]) -> list[HeldZombie]:
         return [held for held in self._left if held.pins and not any(each.isdisjoint(pulled) for each in held.pins)]
 
     def _reckoned(self, going: list[HeldZombie]) -> Expected:
-        sure, unsure, pages = 0, 0, 0
-        for held in going:
-            certain = all(is_certain(pin, self._attached.get(pin.inode or 0, 0)) for pin in held.body.pins)
-            sure, unsure = sure + certain, unsure + (not certain)
-            pages += pages_of(held.body.zombie)
-        if unsure > _UNSURE_ALLOWED * (sure + unsure):
+        attached = self._attached
+        sure = sum(all(is_certain(pin, attached.get(pin.inode or 0, 0)) for pin in held.body.pins) for held in going)
+        if len(going) - sure > _UNSURE_ALLOWED * len(going):
             why = "how much mapped, dirty, swapped, attached or only sampled memory will go cannot be predicted"
-            return Expected(None, None, sure + unsure, why)
-        return Expected(sure, pages * self._page_bytes, sure + unsure)
+            return Expected(None, None, len(going), why)
+        pages = sum(pages_of(held.body.zombie) for held in going)
+        return Expected(sure, pages * self._page_bytes, len(going))
 
 
 class Activity(NamedTuple):
@@ -246,7 +266,7 @@ class Situation(NamedTuple):
     audit: Audit | None
     levers: Levers
     activity: Activity = AT_REST
-    left: Mapping[str, int] = MappingProxyType({})
+    left: Mapping[str, int] = {}
     """Zombies of all makers, also of those the plan is not about."""
     still_written: frozenset[bytes] = frozenset()
     """Files that a process has open or mapped, or that hold a zombie born while we looked: they may be written now."""

@@ -4,8 +4,6 @@
 A change is one of a handful of primitives; `execution` knows how each is done. Recipes multiply, primitives do not.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
@@ -151,8 +149,8 @@ _NAMED = 3
 
 
 def few_names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED:,} more (--json lists all)" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more:,} more (--json lists all)" if more > 0 else "")
 
 
 def details(change: Change) -> Iterator[tuple[str, str]]:
@@ -214,13 +212,9 @@ class Step(NamedTuple):
     @property
     def touches_whole_host(self) -> bool:
         """Programs that have nothing to do with the zombies pay for it, too."""
-        match self.change:
-            case DropCaches() | SwapIn():
-                return True
-            case Reclaim(parent=parent, way=way):
-                return parent == b"/" or way is ReclaimWay.NODE
-            case _:
-                return False
+        if isinstance(self.change, Reclaim):
+            return self.change.parent == b"/" or self.change.way is ReclaimWay.NODE
+        return isinstance(self.change, DropCaches | SwapIn)
 
 
 class Plan(NamedTuple):

@@ -5,8 +5,6 @@ A handful of zombies on a healthy host is ordinary: freeing them is planned only
 looping unit made them, or where somebody asked for exactly these (`every_zombie`).
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Iterator
@@ -20,8 +18,6 @@ from zombiescope.facts.reaping import Levers
 from zombiescope.remedies.catalogue import RECIPES
 from zombiescope.remedies.choice import AT_REST, Activity, Draft, Reckoning, Situation, choose
 from zombiescope.remedies.plan import Expected, Plan, Step
-
-_POPULATION = "zombie-population"
 
 
 def propose(
@@ -39,7 +35,7 @@ def propose(
     looping = tuple(loop.maker for loop in activity.pods.loops) if activity.pods else ()
     makers = tuple(dict.fromkeys((*growing, *activity.makers, *looping, *_makers(audit))))
     bodies = every = autopsy.bodies if autopsy else ()
-    if not (every_zombie or _POPULATION in present):
+    if not (every_zombie or "zombie-population" in present):
         bodies = tuple(body for body in bodies if body.maker in makers)
     tally = Counter(body.maker for body in every)
     situation = Situation(present, choose(bodies), audit, levers, activity, tally, _still_written(every, activity))
@@ -73,13 +69,11 @@ def _makers(audit: Audit | None) -> tuple[str, ...]:
 
 
 def _numbered(situation: Situation) -> tuple[tuple[Step, ...], int]:
-    reckoning = Reckoning(situation.choices, dict(situation.levers.segments), situation.page_bytes)
+    reckoning = Reckoning(situation.choices, situation.levers, situation.page_bytes)
     steps: list[Step] = []
-    names: set[str] = set()
     for recipe, draft in _drafts(situation):
-        if draft.name in names:
+        if any(step.name == draft.name for step in steps):
             continue
-        names.add(draft.name)
         expected = _expected(reckoning, draft) if draft.pulls else None
         if draft.pods:
             expected = reckoning.goes_with(draft.pods)
@@ -124,12 +118,9 @@ def _drafts(situation: Situation) -> Iterator[tuple[str, Draft]]:
     yield from sorted(found, key=order)
 
 
-_FREED_BY_PEOPLE = ("end-holders", "in-use", "drain-and-reboot")
-
-
 def freeing_alone(plan: Plan) -> Plan:
     """Only the steps that free what the plan is about: not those against whoever makes more of them."""
-    kept = [step for step in plan.steps if _frees(step) or step.recipe in _FREED_BY_PEOPLE]
+    kept = [step for step in plan.steps if _frees(step) or step.recipe in ("end-holders", "in-use", "drain-and-reboot")]
     steps = tuple(step._replace(n=number) for number, step in enumerate(kept, 1))
     cited = tuple(dict.fromkeys(step.finding for step in steps))
     return plan._replace(id=_identity(steps), findings=cited, steps=steps)

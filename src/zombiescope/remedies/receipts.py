@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What was done with a plan, as records: the receipt of a step, what was taken back, an action of the past, and whether it held."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol

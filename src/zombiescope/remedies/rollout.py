@@ -5,8 +5,7 @@ Every wave waits for the proof of the one before. What is done on a node is deci
 where and in which order, for somebody else to carry out: nothing here acts over the network.
 """
 
-from __future__ import annotations
-
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -62,10 +61,7 @@ def propose_rollout(sickness: Sickness, compared: Comparison) -> tuple[CohortPla
 
 def _plan(labels: Labels, sickness: Sickness, sick: Sequence[int]) -> CohortPlan:
     nodes = [sickness.nodes[number] for number in sick]
-    found: dict[str, int] = {}
-    for node in nodes:
-        for finding in node.findings:
-            found[finding] = found.get(finding, 0) + 1
+    found = Counter(finding for node in nodes for finding in node.findings)
     rank = {name: number for number, name in enumerate(_ORIGINS)}
     findings = sorted(found.items(), key=lambda each: (rank.get(each[0], len(rank)), -each[1], each[0]))
     return CohortPlan(labels, tuple(findings), waves_of([node.name for node in nodes]))

@@ -7,6 +7,7 @@ child, so that its memory goes away with it; what crosses is plain JSON.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
@@ -59,7 +60,7 @@ class FlowsWatch(Quiet):
         self._start = host.monotonic()
         self._pods: dict[str, str] = {}
         self._accounts = Accounts(self._pods)
-        self._tier, self._lost = "", 0
+        self._lost = 0
         self._ledger: Ledger | Gap = _NOT_HERE
         if isinstance(hierarchy, Gap):
             self._ledger = hierarchy.about(FACT)
@@ -88,10 +89,9 @@ class FlowsWatch(Quiet):
         if any(each.balance > 0 for each in counts.values()):
             self._beside.wait(SECONDS_OF_AN_ORDINARY_DEATH)  # those on their way arrive meanwhile
             self.look()
-        later = self._accounts.counts
-        can_release = ledger.tier is not EventTier.POLLING
+        later = self._accounts.counts if ledger.tier is not EventTier.POLLING else None  # polling sees no releases
         flows = [
-            MakerFlow(maker, each.births, each.deaths, _released(each, later[maker]) if can_release else None)
+            MakerFlow(maker, each.births, each.deaths, None if later is None else _released(each, later[maker]))
             for maker, each in counts.items()
         ]
         self.close()
@@ -142,16 +142,14 @@ class Follower:
     """Raises ObservationError where the machine has no memory hierarchy to follow."""
 
     def __init__(self, host: Host, events: str = "auto") -> None:
-        hierarchy = read_memory_hierarchy(host)
-        if isinstance(hierarchy, Gap):
+        if isinstance(hierarchy := read_memory_hierarchy(host), Gap):
             raise ObservationError("cannot find the memory cgroups", hierarchy.reason, hierarchy.hint)
         self.host, self.hierarchy = host, hierarchy
         self.identity: Identity = read_identity(host)
         self.shape: Shape = read_shape(host)
         self.memory_bytes: int | Gap = read_memory_bytes(host)
         self.image: str = read_node_image(host)
-        tiers = ALL_TIERS if events == "auto" else (EventTier(events),)
-        self.ledger: Ledger | Gap = open_ledger(host, hierarchy, tiers)
+        self.ledger = open_ledger(host, hierarchy, ALL_TIERS if events == "auto" else (EventTier(events),))
         self._walked: Counted | None = None
 
     def tick(self) -> Tick:
@@ -173,7 +171,7 @@ class Follower:
             live = before.live + (moved[0] - before.births) - (moved[1] - before.deaths)
             return ToldLook(Look(max(row.cgroups, live), live), CountSource.PROC_CGROUPS)
         told = read_told_look(self.host, self.hierarchy)
-        is_still = moved is not None and moved == self.ledger.moved()
+        is_still = moved == self.ledger.moved()
         self._walked = Counted(*moved, told.look.live, 0) if moved and is_still and not isinstance(told, Gap) else None
         return told
 
@@ -195,15 +193,11 @@ def read_backlog(host: Host) -> Backlog | Gap:
     from zombiescope.analysis.maker import Makers  # noqa: PLC0415 (only the short-lived child pays for a walk)
     from zombiescope.probes.readers.zombie_walk import read_former_paths  # noqa: PLC0415
 
-    zombies = read_former_paths(host)
-    if isinstance(zombies, Gap):
+    if isinstance(zombies := read_former_paths(host), Gap):
         return zombies
-    makers, found, swapped = Makers(), dict[str, int](), list[bool | None]()
-    for path, is_swapped in zombies:
-        maker = makers.of(path)
-        found[maker] = found.get(maker, 0) + 1
-        swapped.append(is_swapped)
-    return Backlog(found, None if None in swapped else sum(map(bool, swapped)))
+    makers, swapped = Makers(), [is_swapped for _, is_swapped in zombies]
+    found = Counter(makers.of(path) for path, _ in zombies)
+    return Backlog(dict(found), None if None in swapped else sum(map(bool, swapped)))
 
 
 _LONG_SWEEP_SECONDS = 0.2
@@ -285,8 +279,7 @@ def has_systemd(host: Host) -> bool:
 def _restarts(host: Host) -> Restarts | Gap:
     from zombiescope.probes.readers.systemd_state import read_systemd_state  # noqa: PLC0415
 
-    units = read_systemd_state(host)
-    if isinstance(units, Gap):
+    if isinstance(units := read_systemd_state(host), Gap):
         return units
     return Restarts(
         tuple(

@@ -6,6 +6,7 @@ keeps the share of kernel time of each core over ten seconds (`CoreHeat`)."""
 from __future__ import annotations
 
 from collections import deque
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from zombiescope.analysis.core_saturation import (
@@ -56,11 +57,8 @@ class CoreHeat:
 
     def take(self, look: CoreLook) -> None:
         before = self._before
-        if before is None:
-            self._before = look
-            return
-        elapsed = seconds_between(before, look)
-        if elapsed is None:
+        elapsed = seconds_between(before, look) if before else None
+        if before is None or elapsed is None:
             self._before, self.shares = look, {}
         elif elapsed >= _SECONDS:
             self._before, self.shares = look, _shares(before, look, elapsed)
@@ -76,18 +74,14 @@ def _shares(before: CoreLook, look: CoreLook, elapsed: float) -> dict[str, float
             continue
         first = core // width * width
         name = CORE_PREFIX + (str(core) if width == 1 else f"{first}-{first + width - 1}")
-        share = float(min(round(100 * time.kernel / elapsed), 100))
-        rows[name] = max(rows.get(name, 0.0), share)
+        rows[name] = max(rows.get(name, 0.0), float(min(round(100 * time.kernel / elapsed), 100)))
     return rows
 
 
 LOOKS_PER_SECOND = 10
 _KEPT_SECONDS = 600.0
-_MOST_STRETCHES = 500
-_MOST_EVENTS_A_MINUTE = 30
-_LOOKS_A_DRAIN = 5
-_CAUSES = "kernel_causes.toml"
-_EXPERIMENT = "kernel_stacks"
+_MOST_STRETCHES, _MOST_EVENTS_A_MINUTE, _LOOKS_A_DRAIN = 500, 30, 5
+_CAUSES, _EXPERIMENT = "kernel_causes.toml", "kernel_stacks"
 _GARBLED = Gap(NOT_SAMPLED.fact, "the recorded call chains are not in a form we know", "record the host again")
 _NOT_KEPT = Gap(NOT_SAMPLED.fact, "the recording holds no call chains", "zombiescope cores on the host itself")
 
@@ -98,17 +92,13 @@ class CoresWatch(Quiet):
         self._host, self._interval, self._kept = host, interval, kept_seconds
         self._watch = SaturationWatch()
         self._began: float | None = None
-        self._last: CoreLook | None = None
+        self.last: CoreLook | None = None
         self._stretches: deque[Stretch] = deque(maxlen=_MOST_STRETCHES)
         self.at = 0.0
         """Of the last look."""
         self.ended: list[Stretch] = []
         self.gap: Gap | None = None
         """Of the last look."""
-
-    @property
-    def last(self) -> CoreLook | None:
-        return self._last
 
     @property
     def seconds(self) -> dict[CoreMode, float]:
@@ -120,16 +110,16 @@ class CoresWatch(Quiet):
         self.gap, self.ended = (look, []) if isinstance(look, Gap) else (None, self._take(look))
 
     def seen(self) -> CoresSeen | Gap:
-        if self._last is None or self._began is None or self.gap:
+        if self.last is None or self._began is None or self.gap:
             return self.gap or Gap(FACT, "no look was taken")
-        since = max(self._began, self._last.at - self._kept)
+        since = max(self._began, self.last.at - self._kept)
         while self._stretches and self._stretches[0].begin + self._stretches[0].seconds < since:
             self._stretches.popleft()
-        return CoresSeen(since, self._last.at - since, self._interval, len(self._last.cores), self._sorted())
+        return CoresSeen(since, self.last.at - since, self._interval, len(self.last.cores), self._sorted())
 
     def _take(self, look: CoreLook) -> list[Stretch]:
         self._began = look.at if self._began is None or self._began > look.at else self._began
-        self._last, self.at = look, look.at
+        self.last, self.at = look, look.at
         ended = self._watch.take(look)
         self._stretches.extend(ended)
         return ended
@@ -145,8 +135,7 @@ class DetailedCoresWatch(CoresWatch):
         super().__init__(host, 1 / LOOKS_PER_SECOND)
         self._stretches = deque()
         self._stacks: KernelStacks | Gap | None = None
-        self._with_blame = with_blame
-        self._looks = 0
+        self._with_blame, self._looks = with_blame, 0
         self._first: CoreLook | None = None
         self._windows: dict[int, list[CoreWindow]] = {}
         self._failed: Gap | None = None
@@ -169,10 +158,10 @@ class DetailedCoresWatch(CoresWatch):
             self.close()
 
     def _take(self, look: CoreLook) -> list[Stretch]:
-        if self._last is None:
+        if self.last is None:
             self._first = look
         else:
-            self._add_windows(self._last, look)
+            self._add_windows(self.last, look)
         ended = super()._take(look)
         if self._with_blame:
             self._sample(look)
@@ -188,19 +177,19 @@ class DetailedCoresWatch(CoresWatch):
             self._stacks.drain()
 
     def _seen(self) -> CoresSeen | Gap:
-        if self._first is None or self._last is None:
+        if self._first is None or self.last is None:
             return self._failed or Gap(FACT, "no look was taken")
-        seconds = self._last.steady - self._first.steady
+        seconds = self.last.steady - self._first.steady
         if not self._windows:
             return self._failed or Gap(FACT, "nothing passes here: the counters were the same at every look")
         stretches = self._sorted()
         return CoresSeen(
             self._first.at,
-            seconds if seconds > 0 else self._last.at - self._first.at,
+            seconds if seconds > 0 else self.last.at - self._first.at,
             self._interval,
-            len(self._last.cores),
+            len(self.last.cores),
             stretches,
-            tuple(_use(core, self._windows[core]) for core in sorted(self._windows)),
+            tuple(_use(core, windows) for core, windows in sorted(self._windows.items())),
             self._blame(stretches),
             tuple(self._gaps()),
         )
@@ -217,14 +206,13 @@ class DetailedCoresWatch(CoresWatch):
     def _named(self, stretches: tuple[Stretch, ...]) -> KernelSamples | Gap:
         if self._stacks is None or isinstance(self._stacks, Gap):
             return self._stacks or NOT_SAMPLED
-        assert self._last is not None
+        assert self.last is not None
         self._stacks.drain()
         times = [(each.core, each.begin, each.begin + each.seconds) for each in stretches]
-        return self._stacks.named(times, self._last.at - self._last.steady)
+        return self._stacks.named(times, self.last.at - self.last.steady)
 
     def _add_windows(self, before: CoreLook, after: CoreLook) -> None:
-        elapsed = seconds_between(before, after)
-        if elapsed is None:
+        if (elapsed := seconds_between(before, after)) is None:
             self._missed += 1
             return
         for core, ticks in after.cores.items():
@@ -238,8 +226,8 @@ class DetailedCoresWatch(CoresWatch):
     def _gaps(self) -> list[Gap]:
         found = [self._failed] if self._failed else []
         if self._missed:
-            why = f"{self._missed:,} windows could not be judged: a counter or the clock ran backwards"
-            found.append(Gap("cores[].windows", why))
+            some = f"{self._missed:,} windows"
+            found.append(Gap("cores[].windows", f"{some} could not be judged: a counter or the clock ran backwards"))
         return found
 
 
@@ -273,7 +261,4 @@ def _words(stretch: Stretch) -> str:
 
 
 def _use(core: int, windows: list[CoreWindow]) -> CoreUse:
-    total = CoreTime()
-    for window in windows:
-        total = total.plus(window.time)
-    return CoreUse(core, total, tuple(windows))
+    return CoreUse(core, reduce(CoreTime.plus, (window.time for window in windows), CoreTime()), tuple(windows))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from itertools import chain
 from typing import NamedTuple
 
 from zombiescope.analysis.nic_resets import ResetFolding
@@ -26,10 +27,8 @@ _BY_COUNTER = {
     "admin_q_pause": ResetReason.ADMIN_QUEUE,
     "timeouts": ResetReason.TRANSMIT_TIMEOUT,
 }
-MOST_SERIES = 8
+MOST_SERIES, _MOST_AT_START, _MOST_EVENTS = 8, 4, 500
 _FROM_THE_START = (ResetReason.POLL_STARVATION, ResetReason.TRANSMIT_TIMEOUT)
-_MOST_AT_START = 4
-_MOST_EVENTS = 500
 _COUNTERS_SECONDS = 60.0
 _DAY = 86_400.0
 """What grew before is history, not a finding."""
@@ -110,13 +109,11 @@ class FollowedNicsWatch(NicsWatch):
             return self._by_counters(host)
         events = self._follower.read()
         self._events.extend(events)
-        found = [reset for event in events for reset in self._folding.add(event)]
-        return found + self._folding.end(host.wall_clock())
+        return [*chain.from_iterable(map(self._folding.add, events)), *self._folding.end(host.wall_clock())]
 
     def _by_counters(self, host: Host) -> list[NicReset]:
         """One counter that grew is one reason; the kernel's transmit timeouts only where the driver names none."""
-        counters = read_nic_counters(host)
-        if isinstance(counters, Gap):
+        if isinstance(counters := read_nic_counters(host), Gap):
             return []
         before, self._before = self._before, {each.device: each for each in counters}
         found: list[NicReset] = []

@@ -5,7 +5,7 @@ folders, and by whoever may be asked besides: a container runtime, the cluster's
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any, NamedTuple
 
 from zombiescope.analysis.looping import loops_of, may_loop
@@ -60,8 +60,7 @@ class LivePods:
         missing = {uid for uid in uids if not self._take(host, hierarchy, uid, found)}
         if missing and host.monotonic() - self._walked_at >= _WALK_SECONDS:
             self._walked_at = host.monotonic()
-            tree = read_live_tree(host, hierarchy)
-            if isinstance(tree, Gap):
+            if isinstance(tree := read_live_tree(host, hierarchy), Gap):
                 return None
             pods = {path for path in tree.paths if pod_uid_of(path.rpartition(b"/")[2])}
             self._bases = tuple(sorted({path.rpartition(b"/")[0] for path in pods if b":" not in path}))
@@ -69,11 +68,9 @@ class LivePods:
             for uid in missing:
                 self._take(host, hierarchy, uid, found)
         for side in self._sides:
-            try:
-                beside = host.subdirectories(hierarchy.place(side))
-            except OSError:
-                continue
-            found.update(number for each in beside if pod_uid_of(each) and (number := container_id_of(b"/" + each)))
+            with suppress(OSError):
+                beside = [each for each in host.subdirectories(hierarchy.place(side)) if pod_uid_of(each)]
+                found.update(number for each in beside if (number := container_id_of(b"/" + each)))
         return found
 
     def _take(self, host: Host, hierarchy: Hierarchy, uid: str, found: set[str]) -> bool:
@@ -85,12 +82,10 @@ class LivePods:
                 if base.endswith(b".slice")
                 else b"pod" + uid.encode()
             )
-            try:
+            with suppress(OSError):
                 inside = host.subdirectories(hierarchy.place(base + b"/" + name))
-            except OSError:
-                continue
-            found.update(number for each in inside if (number := container_id_of(b"/" + each)))
-            is_there = True
+                found.update(number for each in inside if (number := container_id_of(b"/" + each)))
+                is_there = True
         return is_there
 
 
@@ -110,33 +105,22 @@ class PodLogs:
     def read(self) -> dict[Key, Container]:
         with closing(FolderTree(self._root)) as tree:
             files = Files(tree)
-            names = files.list(PODS)
-            if names != self._names:
+            if (names := files.list(PODS)) != self._names:
                 self._names, self.folders = names, list(parsed_folders(names))
             known, listed = self._links or {}, read_links(files)
             self._links = {name: known[name] if name in known else parsed_link(name) for name in listed}
             fresh = [name for name in self._links if name not in known]
             if not known or not listed:
-                self._read_all(files)
+                every = ((pod.uid, each) for pod in self.folders for each in read_containers_of(files, pod))
+                self._containers = {(uid, each.name): each for uid, each in every}
             else:
                 self._read_some(files, fresh)
             if fresh or len(self.ids) != len(listed):
-                self._take_ids()
+                uids = {(pod.namespace, pod.name): pod.uid for pod in self.folders}
+                known_links = (link for link in self._links.values() if link and (link.namespace, link.pod) in uids)
+                self.ids = {link.id: (uids[link.namespace, link.pod], link.container) for link in known_links}
             self.trouble = next((each.reason for each in files.refusals), "")
         return self._containers
-
-    def _take_ids(self) -> None:
-        uids = {(pod.namespace, pod.name): pod.uid for pod in self.folders}
-        self.ids = {
-            link.id: (uid, link.container)
-            for link in (self._links or {}).values()
-            if link and (uid := uids.get((link.namespace, link.pod)))
-        }
-
-    def _read_all(self, files: Files) -> None:
-        self._containers = {
-            (pod.uid, container.name): container for pod in self.folders for container in read_containers_of(files, pod)
-        }
 
     def _read_some(self, files: Files, fresh: Iterable[bytes]) -> None:
         pods = {(pod.namespace, pod.name): pod for pod in self.folders}
@@ -170,8 +154,7 @@ FACT = "pods"
 LOG_FOLDERS = "/var/log/pods"
 NO_PODS_HERE = Gap(FACT, "no recording kept its pods, and nothing runs in a folder", "run it on the host")
 _GARBLED = Gap(FACT, "the recorded pods are not in a form we know", "record the host again")
-_MOST_LOOPS = 200
-_MOST_KEPT = 4096
+_MOST_LOOPS, _MOST_KEPT = 200, 4096
 _LOOKS_KEPT = 6
 """By the agent: a minute of them. Who waits longer for the next start is known by not running."""
 
@@ -252,20 +235,15 @@ class PodsWatch(Quiet):
         pods = tuple(named.pods[:_MOST_KEPT])
         found = PodsSeen(now, seconds, pods, loops, LOG_FOLDERS, named.own, names, named.node)
         for ask in self._asking:
-            answer = ask()
-            if isinstance(answer, Gap):
+            if isinstance(answer := ask(), Gap):
                 self.gaps = (*self.gaps, answer)
             else:
                 found = joined(found, answer, moved)
-        if not found.pods and not self._asking and not logs.folders:
-            return _none_here(logs.trouble)
-        return _Kept(found)
-
-
-def _none_here(trouble: str) -> Gap:
-    if trouble:
-        return Gap(FACT, f"{LOG_FOLDERS} cannot be read: {trouble}", "run as root")
-    return Gap(FACT, f"there is no pod on this host: {LOG_FOLDERS} is not there or empty")
+        if found.pods or self._asking or logs.folders:
+            return _Kept(found)
+        if logs.trouble:
+            return Gap(FACT, f"{LOG_FOLDERS} cannot be read: {logs.trouble}", "run as root")
+        return Gap(FACT, f"there is no pod on this host: {LOG_FOLDERS} is not there or empty")
 
 
 def checked(outcome: Mapping[str, Any]) -> PodsSeen | Gap:
@@ -298,8 +276,7 @@ def loops_in(
         if container.restarts:
             inside.setdefault(uid, []).append(container)
     whole = [pod._replace(containers=tuple(inside[pod.uid])) for pod in named.pods if pod.uid in inside]
-    found = loops_of(whole, now, moved, LOG_FOLDERS)
-    return tuple(loop for loop in found if loop.maker != named.own)[:_MOST_LOOPS]
+    return tuple(loop for loop in loops_of(whole, now, moved, LOG_FOLDERS) if loop.maker != named.own)[:_MOST_LOOPS]
 
 
 def joined(seen: PodsSeen, answer: Asked, moved: Mapping[Key, int]) -> PodsSeen:
@@ -309,21 +286,16 @@ def joined(seen: PodsSeen, answer: Asked, moved: Mapping[Key, int]) -> PodsSeen:
     pods += [pod._replace(containers=()) for pod in told.values()]
     makers = {pod.uid: pod.maker for pod in pods}
     own = next((makers[pod.uid] for pod in seen.pods if pod.maker == seen.own and pod.uid in makers), seen.own)
-    asked = {pod.uid for pod in answer.pods}
-    known = {(pod.uid, each.name): each for pod in answer.pods for each in pod.containers}
+    # Judged by who knows better.
+    judged = {(pod.uid, each.name) for pod in answer.pods for each in pod.containers if each.is_running is not None}
     fresh = loops_of(answer.pods, seen.at, moved, answer.source)
-    kept = []
-    for loop in seen.loops:
-        container = known.get((loop.uid, loop.container))
-        if loop.uid in asked and container is not None and container.is_running is not None:
-            continue  # judged by who knows better
-        kept.append(loop._replace(maker=makers.get(loop.uid, loop.maker)))
+    others = (loop for loop in seen.loops if (loop.uid, loop.container) not in judged)
+    kept = [loop._replace(maker=makers.get(loop.uid, loop.maker)) for loop in others]
     loops = tuple(loop for loop in (*fresh, *kept) if loop.maker != own)[:_MOST_LOOPS]
     names = dict((*seen.containers, *answer.containers))
-    source = f"{seen.source}, {answer.source}"
     return seen._replace(
-        pods=tuple(pods[:_MOST_KEPT]), loops=loops, source=source, own=own, containers=tuple(sorted(names.items())),
-        node=answer.node or seen.node,
+        pods=tuple(pods[:_MOST_KEPT]), loops=loops, source=f"{seen.source}, {answer.source}", own=own,
+        containers=tuple(sorted(names.items())), node=answer.node or seen.node,
     )  # fmt: skip
 
 

@@ -33,8 +33,7 @@ from zombiescope.probes.readers.reclaim_rates import ReclaimWindow, find_kswapd,
 from zombiescope.watching.watch import Quiet, Teller
 
 QUOTA_SECONDS = 60.0
-_MOST_QUOTAS = 11
-_MOST_SPANS = 60
+_MOST_QUOTAS, _MOST_SPANS = 11, 60
 _SOON = Gap(FACT, "watched for less than a minute so far", "look again in a minute")
 
 
@@ -44,21 +43,18 @@ class QuotasWatch(Quiet):
     def __init__(self, host: Host, interval: float = QUOTA_SECONDS) -> None:
         self._host, self._interval = host, interval
         self._looks: deque[Mapping[bytes, Throttle]] = deque(maxlen=_MOST_QUOTAS)
-        self._due = float("-inf")
-        self._gap = _SOON
+        self._due, self._gap = float("-inf"), _SOON
         self.throttled_seconds: float | None = None
         """Of all of them since watching began; None before two looks."""
 
     def look(self) -> None:
-        now = self._host.monotonic()
-        if now < self._due:
+        if (now := self._host.monotonic()) < self._due:
             return
         self._due = now + self._interval
         self.look_now()
 
     def look_now(self) -> None:
-        found = read_throttling(self._host)
-        if isinstance(found, Gap):
+        if isinstance(found := read_throttling(self._host), Gap):
             self._looks.clear()
             self._gap = found
         else:
@@ -186,22 +182,22 @@ class ReclaimTeller(Teller):
             self._kswapd_before = look.kswapd_seconds if self._kswapd_before is None else self._kswapd_before
             found.append(MetricSample(RECLAIM_CPU, ("kswapd",), max(look.kswapd_seconds - self._kswapd_before, 0.0)))
         if not isinstance(look.stalls, Gap):
-            told_stalls = {name: look.stalls[name] for name in _STALLS if name in look.stalls}
-            found += [MetricSample(PRESSURE, tuple(name.split(".")), value) for name, value in told_stalls.items()]
+            known = (name for name in _STALLS if name in look.stalls)
+            found += [MetricSample(PRESSURE, tuple(name.split(".")), look.stalls[name]) for name in known]
         if not isinstance(look.vmstat, Gap) and "pgmajfault" in look.vmstat:
             found.append(MetricSample(MAJOR_FAULTS, (), look.vmstat["pgmajfault"]))
         if quotas.throttled_seconds is not None:
             found.append(MetricSample(THROTTLED, (), quotas.throttled_seconds))
             groups = quotas.seen()
-            told_groups = () if isinstance(groups, Gap) else groups
-            shares = [each.share for each in told_groups if each.periods >= _LEAST_PERIODS]
+            shares = (
+                [] if isinstance(groups, Gap) else [each.share for each in groups if each.periods >= _LEAST_PERIODS]
+            )
             found.append(MetricSample(THROTTLED_SHARE, (), max(shares, default=0.0)))
         return tuple(found)
 
     def fill(self, case: Case) -> Case:
-        if self._seen is None:
-            return case
-        return case._replace(pressure=self._pressure.seen(), reclaim=self._seen)
+        seen = self._seen
+        return case if seen is None else case._replace(pressure=self._pressure.seen(), reclaim=seen)
 
     def close(self) -> None:
         self._window.close()

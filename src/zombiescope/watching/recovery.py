@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import NamedTuple
 
 from zombiescope.analysis.maker import NO_PODS, Makers, unit_maker
@@ -42,8 +43,7 @@ class Treated:
         self.makers, self.maker, self.below, self.zombie = makers, maker, below, zombie
 
     def count(self, host: Host) -> int | None:
-        walk = read_zombie_walk(host)
-        if isinstance(walk, Gap):
+        if isinstance(walk := read_zombie_walk(host), Gap):
             return None if self.makers or self.maker or self.below or self.zombie is not None else all_zombies(host)
         if self.zombie is not None:
             return sum(zombie.id == self.zombie for zombie in walk.zombies)
@@ -79,7 +79,6 @@ def watch_vitals(
         host.wait(min(_LOOK_SECONDS, seconds - passed))
     cores.look()
     seen, later = cores.seen(), _throttled_seconds(host)
-    known = not isinstance(throttled, Gap) and not isinstance(later, Gap)
     return Vitals(
         at,
         host.monotonic() - begin,
@@ -89,7 +88,7 @@ def watch_vitals(
         moved(restarts, restarts_of(host, subject.makers)),
         sweep_seconds(host),
         None if isinstance(seen, Gap) else round(seen.saturated_seconds, 3),
-        max(later - throttled, 0.0) if known else None,  # type: ignore[operator]
+        None if isinstance(throttled, Gap) or isinstance(later, Gap) else max(later - throttled, 0.0),
     )
 
 
@@ -97,8 +96,7 @@ def restarts_of(host: Host, makers: tuple[str, ...]) -> dict[str, tuple[int, boo
     """By unit, or by instance of a template: how often systemd restarted it, and whether it waits for the next."""
     if not any(maker.startswith("unit:") for maker in makers):
         return {}
-    state = read_systemd_state(host)
-    if isinstance(state, Gap):
+    if isinstance(state := read_systemd_state(host), Gap):
         return None
     found = {name: unit for name, unit in state.items() if unit_maker(name) in makers}
     return {name: (unit.restarts or 0, unit.sub_state == "auto-restart") for name, unit in found.items()}
@@ -107,8 +105,7 @@ def restarts_of(host: Host, makers: tuple[str, ...]) -> dict[str, tuple[int, boo
 def moved(before: dict[str, tuple[int, bool]] | None, after: dict[str, tuple[int, bool]] | None) -> int | None:
     if before is None or after is None:
         return None
-    moved = sum(max(count - before.get(name, (0, False))[0], int(waits)) for name, (count, waits) in after.items())
-    return max(moved, 0)
+    return sum(max(count - before.get(name, (0, False))[0], int(waits)) for name, (count, waits) in after.items())
 
 
 def all_zombies(host: Host) -> int | None:
@@ -118,8 +115,7 @@ def all_zombies(host: Host) -> int | None:
 
 
 def sweep_seconds(host: Host) -> float | None:
-    hierarchy = read_memory_hierarchy(host)
-    if isinstance(hierarchy, Gap):
+    if isinstance(hierarchy := read_memory_hierarchy(host), Gap):
         return None
     live = read_live_tree(host, hierarchy)
     sweep = live if isinstance(live, Gap) else read_stat_sweep(host, hierarchy, live.paths)
@@ -145,8 +141,7 @@ def watch_recovery(
     """All that `verify` compares, for so long."""
     with closing(RecoveryWatch(host, subject, seconds)) as watch:
         vitals = watch_vitals(host, subject, seconds, progress, watch.look)
-        samples = watch.end()
-        return Recovered(vitals, samples, tuple(watch.gaps))
+        return Recovered(vitals, watch.end(), tuple(watch.gaps))
 
 
 _MOST_SAMPLES = 120
@@ -169,7 +164,8 @@ class RecoveryWatch:
         self.samples: list[Sample] = []
         self.gaps: list[Gap] = []
         for probe in PROBES:
-            self._open(probe)
+            if isinstance(teller := self._guarded(probe.name, partial(probe.open, host)), Teller):
+                self._tellers[probe.name] = (probe, teller)
 
     def look(self) -> None:
         now = self._host.monotonic()
@@ -189,8 +185,7 @@ class RecoveryWatch:
         for name, (_, teller) in list(self._tellers.items()):
             self._read(name, teller)
         self._count()
-        took = sweep_seconds(self._host)
-        if took is not None:
+        if (took := sweep_seconds(self._host)) is not None:
             self._values["sweep_seconds"] = took
         self._sample()
         self.close()
@@ -200,11 +195,6 @@ class RecoveryWatch:
         for _, teller in self._tellers.values():
             self._guarded("close", teller.close)
         self._tellers = {}
-
-    def _open(self, probe: Probe) -> None:
-        teller = self._guarded(probe.name, lambda: probe.open(self._host))
-        if isinstance(teller, Teller):
-            self._tellers[probe.name] = (probe, teller)
 
     def _read(self, name: str, teller: Teller) -> None:
         reading = self._guarded(name, teller.read)
@@ -222,8 +212,7 @@ class RecoveryWatch:
         return None
 
     def _count(self) -> None:
-        ours = self._subject.count(self._host)
-        if ours is not None:
+        if (ours := self._subject.count(self._host)) is not None:
             self._values["ours"] = ours
         found = restarts_of(self._host, self._subject.makers)
         if found is not None and self._subject.makers:
@@ -232,9 +221,8 @@ class RecoveryWatch:
             self._values["restarts"] = float(moved(dict(self._first_restarts), found) or 0)
 
     def _sample(self) -> None:
-        zombies = all_zombies(self._host)
         values = dict(self._values)
-        if zombies is not None:
+        if (zombies := all_zombies(self._host)) is not None:
             values["zombies"] = zombies
         self.samples.append(Sample(len(self.samples), self._host.wall_clock(), self._boot, values))
         # Counted now and then: a number is a point once, when it was counted.

@@ -25,7 +25,7 @@ from zombiescope.probes.unit_layout import is_unit_name
 from zombiescope.watching.watch import Quiet
 
 if TYPE_CHECKING:
-    from zombiescope.diagnosis.audit import Audit, UnitAudit
+    from zombiescope.diagnosis.audit import Audit
 
 LIVE_FIELDS = ("state", "restarts", "restarts_in_journal", "births", "zombies")
 OFFLINE_FIELDS = (*LIVE_FIELDS, "processes")
@@ -107,8 +107,7 @@ def live_between(
 
 
 def _births(host: Host, seconds: float, progress: Callable[[float], None]) -> tuple[Counter[bytes] | None, list[Gap]]:
-    hierarchy = read_memory_hierarchy(host)
-    if isinstance(hierarchy, Gap):
+    if isinstance(hierarchy := read_memory_hierarchy(host), Gap):
         return None, [hierarchy.about("units[].births")]
     if seconds <= 0:
         return None, [Gap("units[].births", "nothing was watched", "--seconds 10")]
@@ -120,11 +119,9 @@ def _zombies(host: Host) -> dict[str, int] | Gap:
     """By the unit that made them, where they can be seen one by one."""
     from zombiescope.probes.readers.zombie_walk import read_zombie_walk  # noqa: PLC0415 (the doctor's window has no walk)
 
-    walk = read_zombie_walk(host)
-    if isinstance(walk, Gap):
+    if isinstance(walk := read_zombie_walk(host), Gap):
         return walk.about("units[].zombies")
-    makers = Makers()
-    named = Counter(makers.of(zombie.path) for zombie in walk.zombies)
+    named = Counter(map(Makers().of, (zombie.path for zombie in walk.zombies)))
     return {maker.removeprefix("unit:"): count for maker, count in named.items() if maker.startswith("unit:")}
 
 
@@ -135,9 +132,7 @@ def _processes(host: Host) -> tuple[frozenset[str], dict[str, int], Running]:
     outside: Counter[str] = Counter()
     containers: dict[str, str] = {}
     cgroups: set[str] = set()
-    for name in host.subdirectories(b"/proc"):
-        if not name.isdigit():
-            continue
+    for name in filter(bytes.isdigit, host.subdirectories(b"/proc")):
         try:
             program = shown(host.read(b"/proc/" + name + b"/comm").strip())
             places = [line.split(b":", 2)[-1] for line in host.read(b"/proc/" + name + b"/cgroup").splitlines()]
@@ -212,43 +207,43 @@ class ServicesWatch(Quiet):
         needs = {unit.name: unit for unit in audit.units}
         loops = []
         for loop in audit.loops:
-            if loop.kind == "pod":
-                continue  # told by the watch of pods
-            unit = needs.get(loop.name)
-            delay = unit.policy.delay_seconds if unit else None
-            every = _every(loop.name, live, seconds, delay)
-            need = unit.need.value if unit else "unknown"
-            loops.append(loop._replace(every_seconds=every, need=need))
+            if loop.kind != "pod":  # those are told by the watch of pods
+                unit = needs.get(loop.name)
+                every = _every(loop.name, live, seconds, unit.policy.delay_seconds if unit else None)
+                loops.append(loop._replace(every_seconds=every, need=unit.need.value if unit else "unknown"))
         return ServicesSeen(
             self._host.wall_clock(),
             seconds,
             len(audit.starting),
             tuple(loops),
-            tuple(_unneeded(unit) for unit in audit.unneeded),
+            tuple(
+                UnneededService(
+                    unit.name,
+                    unit.enabled,
+                    unit.why,
+                    unit.path,
+                    unit.may_loop,
+                    unit.from_vendor,
+                    unit.policy.restarts_per_day,
+                )
+                for unit in audit.unneeded
+            ),
             live.units is not None,
             bool(audit.units),
             _timers(files),
         )
 
 
-def _unneeded(unit: UnitAudit) -> UnneededService:
-    may = unit.may_loop, unit.from_vendor
-    return UnneededService(unit.name, unit.enabled, unit.why, unit.path, *may, unit.policy.restarts_per_day)
-
-
 def _timers(files: UnitFiles) -> tuple[tuple[str, str], ...]:
     from zombiescope.analysis.unit_starts import timers  # noqa: PLC0415 (a replay does not pay for it)
 
-    found = [(fold_unit(timer.command.encode()).decode(), timer.name) for timer in timers(files) if timer.command]
-    return tuple(sorted(set(found)))
+    told = (timer for timer in timers(files) if timer.command)
+    return tuple(sorted({(fold_unit(timer.command.encode()).decode(), timer.name) for timer in told}))
 
 
 def _every(name: str, live: Live, seconds: float, delay: float | None) -> float | None:
     """Seen in the window where it restarted at least twice, else by the journal's last hour, else what is configured."""
-    moved = live.moved.get(name, 0)
-    if moved >= 2:
+    if (moved := live.moved.get(name, 0)) >= 2:
         return seconds / moved
     in_hour = (live.journal or {}).get(name, 0)
-    if in_hour >= 30:
-        return _HOUR / in_hour
-    return delay
+    return _HOUR / in_hour if in_hour >= 30 else delay

@@ -26,7 +26,7 @@ from zombiescope.analysis.softirq import (
 )
 from zombiescope.diagnosis.case import NO_SOFTIRQ, Case
 from zombiescope.errors import ObservationError
-from zombiescope.facts.agent import HistogramSample, MetricSample, Occurrence, Reading
+from zombiescope.facts.agent import HistogramSample, MetricSample, Reading
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Histogram
 from zombiescope.facts.metric_names import (
@@ -141,8 +141,7 @@ STAMP_SHARE = 0.001
 _USUAL_COST = 1e-6
 """Of the stamps of one softirq, until it was measured: more than seen on any machine."""
 _SLICE_SECONDS, _SLICE_EVERY = 0.05, 15.0
-_MINUTE = 60.0
-_MINUTES = 10
+_MINUTE, _MINUTES = 60.0, 10
 LONG_SECONDS = 0.1
 _MOST_EVENTS_PER_MINUTE = 10
 
@@ -153,8 +152,7 @@ class PollsWatch:
     def __init__(self, host: Host, following: PollLatency | None = None) -> None:
         self._host = host
         self._following = following or open_poll_latency(host)
-        self._cost = _USUAL_COST
-        self._sliced_at = float("-inf")
+        self._cost, self._sliced_at = _USUAL_COST, float("-inf")
         self._shape: dict[str, Buckets] = {}
         """How short waits were spread when they were last stamped."""
         self._last: PollLook | None = None
@@ -194,15 +192,14 @@ class PollsWatch:
     def gap(self) -> Gap | None:
         if self._last is None or self._last.threads_found <= self._last.threads:
             return None
-        found, followed = self._last.threads_found, self._last.threads
-        return Gap("softirq.threads", f"{found:,} threads poll the network, of which {followed:,} are followed")
+        some = f"{self._last.threads_found:,} threads poll the network"
+        return Gap("softirq.threads", f"{some}, of which {self._last.threads:,} are followed")
 
     def tail(self) -> PollTail | None:
         """None before two looks."""
         if not self._steps:
             return None
-        minutes = self._minutes()
-        now, *earlier = [_p999(each) for each in minutes]
+        now, *earlier = map(_p999, self._minutes())
         seconds = sum(step.seconds for step in self._steps)
         stamped = sum(step.stamped_seconds for step in self._steps) / seconds if seconds else 0.0
         above = sum(each >= LONG_SECONDS for each in (now, *earlier))
@@ -225,9 +222,7 @@ class PollsWatch:
             since = self._steps[0].at - self._steps[0].seconds
             if core.waits.longest_at is not None and core.waits.longest_at >= since:
                 waits = waits._replace(longest_seconds=core.waits.longest_seconds, longest_at=core.waits.longest_at)
-            is_open = core.waits.open_seconds > waits.longest_seconds
-            if is_open:
-                longest = core.waits.open_seconds
+            if (longest := core.waits.open_seconds) > waits.longest_seconds:
                 waits = waits._replace(longest_seconds=longest, longest_at=self._last.at - longest, is_open=True)
             found.append(CoreLatency(core.core, waits, WaitTimes(), polls, WaitTimes()))
         return tuple(found)
@@ -315,23 +310,26 @@ class PollsTeller(Teller):
     def read(self) -> Reading:
         watch = self._watch
         watch.look()
-        tail = watch.tail()
-        if tail is None:
+        if (tail := watch.tail()) is None:
             return Reading()
-        samples = (
-            MetricSample(POLL_WAIT_P999, (), tail.p999_seconds),
-            MetricSample(POLL_STAMPED, (), tail.stamped_share),
+        late = [(at, _words(core)) for at, core in watch.late]
+        return Reading(
+            (
+                MetricSample(POLL_WAIT_P999, (), tail.p999_seconds),
+                MetricSample(POLL_STAMPED, (), tail.stamped_share),
+            ),
+            {
+                "poll_wait_p999_seconds": tail.p999_seconds,
+                "poll_waited_seconds": watch.waited_seconds,
+                "poll_waits_long": float(watch.long_waits),
+            },
+            watch.gap,
+            self._events.take(self._host.wall_clock(), late),
+            (
+                *_histograms(POLL_WAIT, POLL_WAIT_POWERS, watch.waits),
+                *_histograms(POLL_RUN, POLL_RUN_POWERS, watch.runs),
+            ),
         )
-        remembered = {
-            "poll_wait_p999_seconds": tail.p999_seconds,
-            "poll_waited_seconds": watch.waited_seconds,
-            "poll_waits_long": float(watch.long_waits),
-        }
-        histograms = (
-            *_histograms(POLL_WAIT, POLL_WAIT_POWERS, watch.waits),
-            *_histograms(POLL_RUN, POLL_RUN_POWERS, watch.runs),
-        )
-        return Reading(samples, remembered, watch.gap, self._late(), histograms)
 
     def fill(self, case: Case) -> Case:
         tail = self._watch.tail()
@@ -341,10 +339,6 @@ class PollsTeller(Teller):
 
     def close(self) -> None:
         self._watch.close()
-
-    def _late(self) -> tuple[Occurrence, ...]:
-        happened = [(at, _words(core)) for at, core in self._watch.late]
-        return self._events.take(self._host.wall_clock(), happened)
 
 
 def _words(core: CoreStep) -> str:

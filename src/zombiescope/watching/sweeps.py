@@ -11,7 +11,8 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.metric_names import SWEEPERS
 from zombiescope.facts.reclaim import SweepBurst, SweepersSeen
 from zombiescope.host.access import Host
-from zombiescope.probes.readers.stat_sweep import TICKS_PER_SECOND, read_sweeper_times, read_sweepers
+from zombiescope.probes.kernel_text import TICKS_PER_SECOND
+from zombiescope.probes.readers.stat_sweep import read_sweeper_times, read_sweepers
 from zombiescope.watching.watch import Events, Quiet, Teller
 
 _SEARCH_SECONDS = 300.0

@@ -160,7 +160,6 @@ SUBJECTS: tuple[Subject, ...] = (
 
 class Window:
     def __init__(self, scene: Scene, subjects: Sequence[Subject] = SUBJECTS) -> None:
-        self._host = scene.host
         self._looks = 0
         self._subjects = [(each.begin(scene), each.every) for each in subjects]
 

@@ -39,6 +39,38 @@ def test_failures_are_told_from_what_is_none() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("Failed", 'Failed to pull image "x": not found'),
+        ("Failed", "Error: ErrImagePull"),
+        ("Failed", "Error: ImagePullBackOff"),
+        ("BackOff", 'Back-off pulling image "x"'),
+    ],
+)
+def test_an_image_that_cannot_be_pulled_is_no_failed_job(reason: str, words: str) -> None:
+    assert cluster_marks(listed(event(reason, words))) == ()
+    assert len(cluster_marks(listed(event("BackOff", "Back-off restarting failed container pulling-worker")))) == 1
+
+
+@pytest.mark.parametrize(
+    "reason", ["BackoffLimitExceeded", "PodFailurePolicy", "FailedIndexes", "MaxFailedIndexesExceeded"]
+)
+def test_every_way_in_which_a_job_fails(reason: str) -> None:
+    (mark,) = cluster_marks(listed(event(reason, involvedObject={"kind": "Job", "name": "etl"})))
+    assert mark.what == JOB_FAILURE
+
+
+def test_events_as_the_newer_api_writes_them() -> None:
+    """`kubectl get events.events.k8s.io -o json`, of an event that kubelet made: its time has an older name there."""
+    about = {"kind": "Pod", "namespace": "shop", "name": "crashy-x"}
+    made: dict[str, Any] = {"reason": "BackOff", "note": "Back-off restarting failed container", "regarding": about}
+    made |= {"eventTime": None, "deprecatedLastTimestamp": AT, "deprecatedSource": {"host": "n2"}}
+    (mark,) = cluster_marks(listed(made))
+    assert (mark.at, mark.what) == (EPOCH, JOB_FAILURE)
+    assert cluster_marks(listed(made), "n1") == ()
+
+
 def test_of_another_node_nothing_is_taken_but_jobs_have_none() -> None:
     far = event("BackOff", source={"component": "kubelet", "host": "n2"})
     near = event("BackOff", source={"component": "kubelet", "host": "n1"})
@@ -62,6 +94,8 @@ def test_pods_that_ended_out_of_memory_are_failures() -> None:
     (mark,) = cluster_marks(listed(pod, kind="PodList"), "n1")
     assert (mark.at, mark.detail) == (EPOCH, "container shop/p/c: OOMKilled")
     assert cluster_marks(listed(pod, kind="PodList"), "n2") == ()
+    first = {**pod, "status": {"initContainerStatuses": [{"name": "prepare", "lastState": ended}]}}
+    assert [each.detail for each in cluster_marks(listed(first))] == ["container shop/p/prepare: OOMKilled"]
 
 
 def test_restarts_of_our_own_agents_are_no_failure_of_a_job() -> None:

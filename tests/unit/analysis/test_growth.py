@@ -176,8 +176,8 @@ def test_the_clock_of_reonset_counts_from_the_boot_and_leaves_out_boots_seen_too
 
 
 def test_a_histogram_of_powers_of_two() -> None:
-    assert Histogram((0, 0, 0, 4, 1)).median_seconds() == 8e-6
-    assert Histogram().median_seconds() is None
+    assert Histogram((0, 0, 0, 4, 1)).quantile_seconds(0.5) == 8e-6
+    assert Histogram().quantile_seconds(0.5) is None
 
 
 def test_most_is_who_made_most_and_not_who_grows_most_evenly() -> None:

@@ -62,6 +62,8 @@ def test_two_pods_of_one_name_are_no_daemon_set() -> None:
     ("labels", "owner"),
     [
         ({"pod-template-hash": "7d4b9c8f6"}, Owner("Deployment", "a", is_guess=False)),
+        ({"rollouts-pod-template-hash": "7d4b9c8f6"}, Owner("Rollout", "a", is_guess=False)),
+        ({"deploymentconfig": "a"}, Owner("DeploymentConfig", "a", is_guess=False)),
         ({"job-name": "a"}, Owner("Job", "a", is_guess=False)),
         ({"batch.kubernetes.io/job-name": "a-29384756"}, Owner("CronJob", "a")),
         (
@@ -83,8 +85,14 @@ def test_owner_references_are_the_surest() -> None:
     about: dict[str, Any] = {"name": "a-7d4b9c8f6-x2z4k", "labels": {"pod-template-hash": "7d4b9c8f6"}}
     about["ownerReferences"] = [{"kind": "ReplicaSet", "name": "a-7d4b9c8f6", "controller": True}]
     assert owner_by_references({"metadata": about}) == Owner("Deployment", "a", is_guess=False)
+    argo = {**about, "labels": {"rollouts-pod-template-hash": "7d4b9c8f6"}}
+    assert owner_by_references({"metadata": argo}) == Owner("Rollout", "a", is_guess=False)
     about["ownerReferences"] = [{"kind": "Rollout", "name": "a"}]
     assert owner_by_references({"metadata": about}) == Owner("Rollout", "a", is_guess=False)
+    about["ownerReferences"] = [{"kind": "ReplicationController", "name": "a-3", "controller": True}]
+    shifted = {**about, "labels": {"deploymentconfig": "a"}}
+    assert owner_by_references({"metadata": shifted}) == Owner("DeploymentConfig", "a", is_guess=False)
+    assert owner_by_references({"metadata": about}) == Owner("ReplicationController", "a-3", is_guess=False)
     about["ownerReferences"] = [{"kind": "Node", "name": "n1", "controller": True}]
     assert owner_by_references({"metadata": {**about, "name": "etcd-n1"}}) == Owner("StaticPod", "etcd", is_guess=False)
     assert owner_by_references({"metadata": {"name": "bare"}}) == Owner("Pod", "bare", is_guess=False)

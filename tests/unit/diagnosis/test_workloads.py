@@ -14,6 +14,7 @@ from tests.scenarios.facts import NOW, flows, remains, services
 from tests.unit.kube_nodes import UID_A, UID_B
 from tests.unit.remedies.situations import V1, autopsy, body, diagnosis, pin
 
+from zombiescope.analysis.autopsy import Body
 from zombiescope.analysis.looping import derive_loops, why_looping
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.engine import diagnose
@@ -24,11 +25,11 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.pods import Container, Owner, Pod, PodLoop, PodsSeen
 from zombiescope.facts.reaping import Levers
 from zombiescope.facts.units import RestartingContainer, Services, UnitFiles
-from zombiescope.facts.zombies import PinKind
+from zombiescope.facts.zombies import Pin, PinKind
 from zombiescope.presenters.doctor_report import Report
 from zombiescope.presenters.doctor_text import render_report_text
 from zombiescope.remedies.choice import Activity
-from zombiescope.remedies.plan import AskHuman, Plan
+from zombiescope.remedies.plan import AskHuman, Expected, Plan
 from zombiescope.remedies.planner import propose
 
 MAKER = "workload:shop/Deployment/crashy"
@@ -139,6 +140,81 @@ def test_what_was_only_sampled_is_not_promised() -> None:
     expected = found.steps[0].expected
     assert expected is not None
     assert (expected.zombies_freed, expected.up_to) == (None, 20)
+
+
+LAYER = b"/var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots/"
+
+
+def inside(*pins: Pin, uid: str = UID_A) -> Body:
+    """Of a zombie that died in a pod."""
+    made = body(*pins, maker=MAKER)
+    return made._replace(zombie=made.zombie._replace(path=f"/kubepods/besteffort/pod{uid}/{'a' * 64}".encode()))
+
+
+def foretold(*bodies: Body, layers: dict[bytes, bool], volumes: dict[str, bytes] | None = None) -> Expected:
+    levers, activity = Levers(hierarchy=V1, layers=layers, volumes=volumes or {}), Activity(pods=node(*ALL))
+    found = propose(diagnosis("zombie-population"), autopsy(*bodies), None, levers, activity=activity)
+    expected = found.steps[0].expected
+    assert expected is not None
+    return expected
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        LAYER + b"17/fs",
+        b"/var/lib/rancher/k3s/agent/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots/17/fs",
+        b"/var/lib/docker/overlay2/%s/diff" % (b"0f" * 32),
+        b"/var/lib/containers/storage/overlay/%s/diff" % (b"0f" * 32),
+    ],
+)
+def test_what_a_container_wrote_into_its_own_layer_goes_with_it(layer: bytes) -> None:
+    """As containerd, Docker and CRI-O lay them out. What it read of an image stays; so does what another pod wrote."""
+    own, image = layer, layer.replace(b"17", b"4").replace(b"0f", b"0e")
+    wrote = inside(pin(PinKind.PAGE_CACHE, own + b"/data/a"))
+    read = inside(pin(PinKind.PAGE_CACHE, image + b"/bin/sh"))
+    of_disk = inside(*wrote.pins, pin(PinKind.PAGE_CACHE, b"/dev/vda1", fstype="bdev"))
+    elsewhere = inside(*wrote.pins, uid=UID_B.replace("b", "e"))
+    layers = {own.rpartition(b"/")[0]: True, image.rpartition(b"/")[0]: False}
+    found = foretold(*[wrote] * 7, *[read] * 5, *[of_disk] * 2, elsewhere, layers=layers)
+    assert (found.zombies_freed, found.up_to) == (7, 7)
+    assert found.why_unknown.startswith("2 more stay until reclaim")
+
+
+def test_it_is_said_why_the_end_of_pods_frees_none() -> None:
+    volume = f"/var/lib/kubelet/pods/{UID_A}/volumes/kubernetes.io~empty-dir/d/f".encode()
+    of_disk = inside(pin(PinKind.PAGE_CACHE, volume), pin(PinKind.PAGE_CACHE, b"/dev/vda1", fstype="bdev"))
+    of_node = inside(pin(PinKind.PAGE_CACHE, b"/srv/data"))
+    others = body(pin(PinKind.PAGE_CACHE, b"/srv/data"))
+    for bodies, why in (
+        ([of_disk] * 3, "3 stay until reclaim takes"),
+        ([of_node] * 3, "what holds theirs stays when the pods end"),
+        ([others] * 3, "no zombie of these pods was seen"),
+    ):
+        found = foretold(*bodies, layers={})
+        assert (found.zombies_freed, found.up_to) == (0, 0)
+        assert found.why_unknown.startswith(why)
+
+
+def test_a_volume_in_memory_is_known_where_it_is_not_mounted() -> None:
+    """From a pod of ours: a file there has no path, and the machine's own mounts tell whose it is."""
+    place = f"/var/lib/kubelet/pods/{UID_A}/volumes/kubernetes.io~empty-dir/d".encode()
+    unseen = inside(pin(PinKind.TMPFS, None, path_in_fs=b"/f", fstype="tmpfs", device="0:77"))
+    other = inside(pin(PinKind.TMPFS, None, path_in_fs=b"/f", fstype="tmpfs", device="0:78"))
+    found = foretold(*[unseen] * 6, other, layers={}, volumes={"0:77": place})
+    assert (found.zombies_freed, found.up_to) == (6, 6)
+
+
+def test_layers_that_cannot_be_looked_at_are_no_promise() -> None:
+    wrote = inside(pin(PinKind.PAGE_CACHE, LAYER + b"17/fs/data/a"))
+    volume = f"/var/lib/kubelet/pods/{UID_A}/volumes/kubernetes.io~empty-dir/d/f".encode()
+    sure = inside(pin(PinKind.PAGE_CACHE, volume))
+    found = foretold(*[wrote] * 4, *[sure] * 6, layers={})
+    assert (found.zombies_freed, found.up_to) == (None, 10)
+    assert "which are of containers, that go," in found.why_unknown
+    few = foretold(wrote, *[sure] * 9, layers={})
+    assert (few.zombies_freed, few.up_to) == (9, 10)
+    assert few.why_unknown.startswith("1 more may go")
 
 
 @pytest.mark.parametrize(

@@ -139,7 +139,7 @@ def entries_of(state: Path) -> list[Entry]:
 def test_the_plan_has_every_primitive_and_meets_every_change_of_the_writer(template: Path, tmp_path: Path) -> None:
     assert {type(each.change) for each in STEPS} == set(get_args(plan.Change)) - {plan.AskHuman}
     met = {point.split()[0].partition(":")[2] for point in points_of(template, tmp_path) if point.startswith("after:")}
-    looks = {"look", "read_value", "settle", "folder", "hold", "names_aside", "nameless"}
+    looks = {"look", "read_value", "settle", "folder", "nameless"}
     undo_only = {"remove_folder", "put_back", "clear_beside", "restore_file"}
     methods = {name for name, _ in inspect.getmembers(Writer, inspect.isfunction) if not name.startswith("_")}
     named = {"swap": {"swapon", "swapoff"}}

@@ -87,8 +87,7 @@ def heatmap(
     """
     opened = pipeline.open_capture(captures, capture)
     picture = bool(svg or png or as_json)
-    seconds = opened.capture.seconds if end is None else end
-    width = 1.0 if picture else _column_seconds(seconds - (begin or 0.0))
+    width = 1.0 if picture else _column_seconds((opened.capture.seconds if end is None else end) - (begin or 0.0))
     high = rows or (_PICTURE_ROWS if picture else _TERMINAL_ROWS)
 
     def ask(which: dict[str, Any]) -> HeatMap:
@@ -102,8 +101,12 @@ def heatmap(
     last = next_line("to see the calls", f"flame{range_flags(begin, end)}", captures, capture)
     if svg or png:
         return TextAnswer([*_pictures(svg, png, found, title, per_core=per_core, cores=cores), last])
-    gaps = opened.capture.about.gaps
-    return TextAnswer([*render_heat_map_text(found, title, per_core=per_core, cores=cores, gaps=gaps), last])
+    return TextAnswer(
+        [
+            *render_heat_map_text(found, title, per_core=per_core, cores=cores, gaps=opened.capture.about.gaps),
+            last,
+        ]
+    )
 
 
 def _of_interest(
@@ -130,7 +133,6 @@ def _known(chosen: Sequence[int], cpus: Sequence[int]) -> tuple[int, ...]:
 def _pictures(
     svg: bytes | None, png: bytes | None, found: HeatMap, title: str, *, per_core: bool, cores: tuple[int, ...]
 ) -> list[str]:
-    """Each that was asked for."""
     wrote: list[str] = []
     for path, draw in ((svg, render_heat_map_svg), (png, render_heat_map_png)):
         if path:
@@ -171,16 +173,17 @@ def flame(
 ) -> Answer:
     """The stacks of a range: which call takes how much of the time, and through whom."""
     opened = pipeline.open_capture(captures, capture)
-    found = pipeline.ask_flame_graph(opened, selection_of(given, begin, end))
+    graph, frames = pipeline.ask_flame_graph(opened, selection_of(given, begin, end))
     place = " in the kernel" if given["in_kernel"] else " in user code" if given["in_user"] else ""
     title = f"{opened.name}{_together(opened, given)}: processor time{place} by call{_range_text(begin, end)}"
     last = next_line("to see the moments when a core was held", "find", captures, capture)
     if svg:
-        return wrote(svg, [render_flame_graph_svg(found.graph, found.frames, title).encode()], last)
+        return wrote(svg, [render_flame_graph_svg(graph, frames, title).encode()], last)
     if as_json:
-        return JsonAnswer(render_flame(found.graph, found.frames, opened.name, opened.capture))
-    parts = render_flame_text(found.graph, found.frames, title, least=least / 100, gaps=opened.capture.about.gaps)
-    return TextAnswer([*parts, last])
+        return JsonAnswer(render_flame(graph, frames, opened.name, opened.capture))
+    return TextAnswer(
+        [*render_flame_text(graph, frames, title, least=least / 100, gaps=opened.capture.about.gaps), last]
+    )
 
 
 @click.command(
@@ -202,17 +205,17 @@ def diff(*, before: str, after: str, svg: bytes | None, captures: bytes, as_json
     (first_name, *first_range), (second_name, *second_range) = named_range(before), named_range(after)
     first = pipeline.open_capture(captures, first_name)
     second = first if second_name == first_name else pipeline.open_capture(captures, second_name)
-    found = pipeline.ask_difference(
+    graph, frames = pipeline.ask_difference(
         (first, selection_of(given, *first_range)), (second, selection_of(given, *second_range))
     )
     title = f"{first.name}{_range_text(*first_range)} → {second.name}{_range_text(*second_range)}"
     last = next_line("to see who calls it", f"flame{range_flags(*second_range)}", captures, second_name)
     if svg:
-        return wrote(svg, [render_flame_graph_svg(found.graph, found.frames, title).encode()], last)
+        return wrote(svg, [render_flame_graph_svg(graph, frames, title).encode()], last)
     if as_json:
-        return JsonAnswer(render_flame(found.graph, found.frames, second.name, second.capture))
+        return JsonAnswer(render_flame(graph, frames, second.name, second.capture))
     gaps = [*first.capture.about.gaps, *(() if second is first else second.capture.about.gaps)]
-    return TextAnswer([*render_difference_text(found.graph, found.frames, title, gaps), last])
+    return TextAnswer([*render_difference_text(graph, frames, title, gaps), last])
 
 
 def _together(opened: pipeline.Opened, given: dict[str, Any]) -> str:
@@ -251,9 +254,8 @@ def export(
 ) -> Answer:
     """Write a range of a capture for another tool: collapsed stacks, pprof, speedscope, Firefox Profiler or OTLP."""
     opened = pipeline.open_capture(captures, capture)
-    pieces = pipeline.write_elsewhere(opened, selection_of(given, begin, end), form)
     last = next_line("to see the same calls here", f"flame{range_flags(begin, end)}", captures, capture)
-    return wrote(output, pieces, last)
+    return wrote(output, pipeline.write_elsewhere(opened, selection_of(given, begin, end), form), last)
 
 
 _ASKED = ("function", "cause", "comm", "cgroup", "core", "at", "since", "until")

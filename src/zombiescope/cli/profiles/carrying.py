@@ -5,8 +5,6 @@ recording, out of a folder with their words replaced, and into one again."""
 from __future__ import annotations
 
 import os
-import struct
-import zlib
 from collections.abc import Iterable
 from contextlib import suppress
 
@@ -17,16 +15,13 @@ from zombiescope.host.safe_open import open_regular
 from zombiescope.host.whole_file import write_whole
 from zombiescope.pipeline.carrying import CarriedCaptures, Words
 from zombiescope.profiler.files.ring import between
-from zombiescope.profiler.formats.capture_heading import put_together, safe_name, taken_apart
+from zombiescope.profiler.formats.capture_heading import DAMAGE, put_together, safe_name, taken_apart
 from zombiescope.profiler.stacks.about import weightiest
 
 _SUFFIX = b".zscap"
-_MOST = 200
+_MOST, _MOST_TOLD = 200, 500
 _MOST_BYTES = 24 << 20
 """Of one: its line must stay shorter than a recording's longest."""
-_DAMAGE = (
-    OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError, zlib.error, struct.error
-)  # fmt: skip
 
 
 def carried_captures(folder: bytes, words: Words, most_bytes: int) -> CarriedCaptures:
@@ -37,8 +32,7 @@ def carried_captures(folder: bytes, words: Words, most_bytes: int) -> CarriedCap
             with suppress(OSError):
                 if name.endswith(_SUFFIX):
                     found.append((os.stat(os.path.join(folder, name)).st_mtime, name))
-    lines: list[bytes] = []
-    left, damaged = most_bytes, 0
+    lines, left, damaged = list[bytes](), most_bytes, 0
     for number, (_, name) in enumerate(sorted(found, reverse=True)[:_MOST], 1):
         try:
             raw = _read(os.path.join(folder, name), min(left, _MOST_BYTES))
@@ -46,7 +40,7 @@ def carried_captures(folder: bytes, words: Words, most_bytes: int) -> CarriedCap
                 continue
             called = safe_name(os.fsdecode(name[: -len(_SUFFIX)]), number, words.change)
             line = taken_apart(called, raw, words.change, words.functions())
-        except _DAMAGE:
+        except DAMAGE:
             damaged += 1
             continue
         if len(line) <= left:
@@ -70,16 +64,13 @@ def lay_down_captures(lines: Iterable[bytes], folder: bytes) -> int:
             if number > _MOST:
                 raise ValueError("of more captures than a recording carries")
             name, raw = put_together(line)
-        except _DAMAGE as error:
+        except DAMAGE as error:
             why = f"its captures are not as they were written ({type(error).__name__}: {error})"[:160]
             raise ObservationError(
                 "cannot read the captures of this recording", why, "ask for a new recording"
             ) from error
         write_whole(os.path.join(folder, os.fsencode(name) + _SUFFIX), [raw], make=0o700)
     return number
-
-
-_MOST_TOLD = 500
 
 
 def captures_of(config: str | None, state: str | None) -> bytes:
@@ -89,9 +80,6 @@ def captures_of(config: str | None, state: str | None) -> bytes:
 
 
 def captures_between(folder: bytes, since: float, until: float) -> list[KeptCapture]:
-    found = []
     place = "" if folder == os.fsencode(DEFAULT_CAPTURES) else os.fsdecode(folder)
-    for one in between(folder, since, until, _MOST_TOLD):
-        begin = one.span.begin or 0.0
-        found.append(KeptCapture(one.name, begin, one.span.end or begin, weightiest(one.reasons), place))
-    return found
+    begun = [(one, one.span.begin or 0.0) for one in between(folder, since, until, _MOST_TOLD)]
+    return [KeptCapture(one.name, begin, one.span.end or begin, weightiest(one.reasons), place) for one, begin in begun]

@@ -159,20 +159,17 @@ def again(target: str, endpoint: str) -> str:
 
 def _labels(capture: Capture, given: dict[str, str | None]) -> tuple[str, str, str, str]:
     """As given; else as the capture says; zone and image of this machine only if the capture was taken here."""
-    here = labels_here()
-    node = given["node"] or capture.about.host or ""
+    here, node = labels_here(), given["node"] or capture.about.host or ""
     if not node:
         raise UsageError(
             "cannot ship a capture of nobody", "it does not say on which node it was taken", "give --node NAME"
         )
-    is_here = capture.about.host == here.node
-    zone, image = (here.zone, here.image) if is_here else ("", "")
-    kernel = given["kernel"] or capture.about.kernel or (here.kernel if is_here else "")
+    zone, image, kernel = (here.zone, here.image, here.kernel) if capture.about.host == here.node else ("", "", "")
+    kernel = given["kernel"] or capture.about.kernel or kernel
     return node, given["zone"] or zone, given["image"] or image, kernel
 
 
-_EVERY = "all nodes"
-_OTHERS = "all other nodes"
+_EVERY, _OTHERS = "all nodes", "all other nodes"
 
 
 def _options(*, compared: bool) -> Decorated:
@@ -257,8 +254,8 @@ def _nodes(given: dict[str, Any], name: str, otherwise: str) -> str:
 
 def _next(why: str, verb: str, given: dict[str, Any], *words: str, where: bool = True) -> Next:
     same = [f"--where {quote(shown_text(each))}" for each in given["where"]] if where else []
-    said = " ".join([verb, again(given["archive"], given["endpoint"]), *same, *words])
-    return Next(why, f"zombiescope profile fleet {said}")
+    archive = again(given["archive"], given["endpoint"])
+    return Next(why, " ".join(["zombiescope profile fleet", verb, archive, *same, *words]))
 
 
 @fleet.command(
@@ -279,9 +276,8 @@ def top(*, by: str, most: int, as_json: bool, **given: Any) -> Answer:
     from zombiescope.profiler.archive.asking import ask_top  # noqa: PLC0415
 
     found = ask_top(question, engine)
-    archive = shown_text(given["archive"])
     if as_json:
-        return JsonAnswer(render_fleet_top(archive, found, by, most, median_range))
+        return JsonAnswer(render_fleet_top(shown_text(given["archive"]), found, by, most, median_range))
     parts = render_top_text(found, _nodes(given, "where", _EVERY), by, most, median_range)
     return TextAnswer([*parts, _next("to see who calls it", "flame", given)])
 
@@ -307,8 +303,7 @@ def flame(*, least: float, svg: bytes | None, as_json: bool, **given: Any) -> An
         return wrote(svg, [render_flame_graph_svg(found.graph, found.frames, title).encode()], last)
     if as_json:
         return JsonAnswer(render_fleet_flame(shown_text(given["archive"]), found))
-    parts = render_flame_text(found.graph, found.frames, title, least=least / 100, gaps=found.gaps)
-    return TextAnswer([*parts, last])
+    return TextAnswer([*render_flame_text(found.graph, found.frames, title, least=least / 100, gaps=found.gaps), last])
 
 
 @fleet.command(

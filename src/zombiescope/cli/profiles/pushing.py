@@ -19,7 +19,7 @@ from zombiescope.host.web_server import Access, WebServer
 from zombiescope.profiler.asking import open_capture
 from zombiescope.profiler.drawing.documents import render_push
 from zombiescope.profiler.files.beside import note_pushed, pushed_to
-from zombiescope.profiler.files.ring import Held, held
+from zombiescope.profiler.files.ring import held
 from zombiescope.profiler.files.store import LATEST
 from zombiescope.profiler.formats.sending import Sender
 from zombiescope.profiler.pushing import FORMS, Push, Sent
@@ -90,9 +90,10 @@ def push(
         opened = open_capture(captures, name)
         sent = [to_send.send(opened, selection)]
         if not sent[0].profiles:
-            why = "no sample is in that range with those filters"
             raise ObservationError(
-                f"there is nothing to send of the capture {opened.name}", why, "choose a wider range"
+                f"there is nothing to send of the capture {opened.name}",
+                "no sample is in that range with those filters",
+                "choose a wider range",
             )
         return _answer(to_send, sent, 0, captures, name, as_json=as_json)
     return _send_ring(to_send, captures, selection, again=again, as_json=as_json)
@@ -131,15 +132,11 @@ def _send_ring(to_send: Push, captures: bytes, selection: Selection, *, again: b
                 raise
             hint = f"{error.hint}; {len(sent):,} of {len(wanted):,} captures were accepted, the same command sends the rest"
             raise ObservationError(error.what, error.why, hint) from error
-        _remember(captures, key, one)
+        if not note_pushed(captures, key, one.name, one.written_at):
+            tell(f"not remembered: nothing can be written in {shown(captures)}; {one.name} will be sent again")
         tell(f"sent {one.name}: {counted(sent[-1].profiles, 'profile')}, {counted(sent[-1].samples, 'sample')}")
     last = wanted[-1].name if wanted else ""
     return _answer(to_send, sent, len(every) - len(wanted), captures, last, as_json=as_json)
-
-
-def _remember(captures: bytes, key: str, one: Held) -> None:
-    if not note_pushed(captures, key, one.name, one.written_at):
-        tell(f"not remembered: nothing can be written in {shown(captures)}; {one.name} will be sent again")
 
 
 def _key(to_send: Push, selection: Selection) -> str:
@@ -154,9 +151,8 @@ def _answer(to_send: Push, sent: list[Sent], known: int, captures: bytes, last: 
     if as_json:
         return JsonAnswer(render_push(sent, where, to_send.form, known))
     if not sent:
-        line = f"all {counted(known, 'capture')} were sent to {where} already"
-        if not known:
-            line = f"nothing was sent to {where}: nothing is recorded in {shown(captures)}"
+        none = f"nothing was sent to {where}: nothing is recorded in {shown(captures)}"
+        line = f"all {counted(known, 'capture')} were sent to {where} already" if known else none
         return TextAnswer([line, next_line("to see what the ring covers", "ring", captures)])
     profiles, samples = sum(one.profiles for one in sent), sum(one.samples for one in sent)
     size = sum(one.size_bytes for one in sent)

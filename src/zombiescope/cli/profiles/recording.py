@@ -29,7 +29,7 @@ from zombiescope.facts.names import counted, shown
 from zombiescope.pipeline.profile_events import AROUND, cause_words, keeper
 from zombiescope.presenters.document import Json, rfc3339
 from zombiescope.profiler.files.rolling import Order, RawRecording, RawSegment
-from zombiescope.profiler.files.sources import AUTO, OWN, PERF, WITH
+from zombiescope.profiler.files.sources import AUTO, OWN, WITH
 from zombiescope.profiler.stacks.about import Reason
 from zombiescope.web.captures import span_of
 
@@ -115,7 +115,12 @@ def record(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     if given["service"]:
-        _refuse_around(around)
+        if around:
+            raise UsageError(
+                "cannot store only what lies around an event, as a service",
+                "it keeps a ring of everything, and what is worth keeping longer",
+                f"--prefer {around[0]}",
+            )
         return _serve(context, stop.is_set, seconds, as_json=as_json)
     order, events = _order(around, given), (*around, *given["prefer"])
     if find_spec("numpy") is None:
@@ -160,15 +165,6 @@ def _record(
             return has_ended()
 
         return _stored(_recording(order, should_stop, worth_keeping(events, state)).segments(seconds))
-
-
-def _refuse_around(around: tuple[str, ...]) -> None:
-    if around:
-        raise UsageError(
-            "cannot store only what lies around an event, as a service",
-            "it keeps a ring of everything, and what is worth keeping longer",
-            f"--prefer {around[0]}",
-        )
 
 
 def _summary(stored: set[bytes], around: tuple[str, ...], folder: bytes) -> list[str | Next]:
@@ -224,8 +220,7 @@ def worth_keeping(
 
 
 def say_who(name: str, why: str) -> None:
-    who = {OWN: "our own sampler", PERF: "perf"}[name]
-    _say(f"sampling with {who}: {shown(os.fsencode(why))}")
+    _say(f"sampling with {'our own sampler' if name == OWN else name}: {shown(os.fsencode(why))}")
 
 
 def say_dropped(path: bytes, why: str) -> None:
@@ -276,8 +271,8 @@ def _serve(context: click.Context, should_stop: Callable[[], bool], seconds: flo
 
     order = _order_of(config)
     order = replace(order, least_free_bytes=room_for_others(order.folder, order.least_free_bytes))
-    state, prefer = _state(context.params), tuple(config.words("prefer"))
-    keep = worth_keeping(prefer, state, scans=state is None)
+    state = _state(context.params)
+    keep = worth_keeping(tuple(config.words("prefer")), state, scans=state is None)
     recording = _recording(order, should_stop, keep)
     asked = (order.rate_hz, order.segment_seconds)
     cost = Cost(config.number("most_cpu_percent") / 100, asked, *asked)
@@ -319,7 +314,7 @@ def _record_raw(
     stored: list[RawSegment] = []
     for one in recording.segments(seconds):
         stored.append(one)
-        click.echo(f"stored {shown(one.path)}: {one.size_bytes:,} bytes as sampled", file=sys.stderr)
+        _say(f"stored {shown(one.path)}: {one.size_bytes:,} bytes as sampled")
     if as_json:
         return JsonAnswer(_raw_document(stored, recording.symbols))
     return TextAnswer(_raw_summary(stored, recording.symbols, order.folder))

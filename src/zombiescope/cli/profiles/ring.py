@@ -49,10 +49,14 @@ def ring(*, hours: float, cores: int | None, config: str | None, captures: bytes
     every = held(captures)
     for one in every:
         rings.setdefault(one.span.ring, []).append(one.name)
-    mark = every[-1].span.ring if every else None
+    mark = max(every, key=lambda one: one.written_at).span.ring if every else None
     found = cover([one for one in every if one.span.ring == mark], read_notes(captures))
     wish = Wish(
-        hours, cores or os.cpu_count() or 1, configured.number("rate_hz"), configured.number("keep_megabytes") * 1e6
+        hours,
+        cores or os.cpu_count() or 1,
+        configured.number("rate_hz"),
+        configured.number("keep_megabytes") * 1e6,
+        configured.number("keep_days") * 86_400,
     )
     raw = None if every else raw_files(captures)
     if as_json:
@@ -96,7 +100,7 @@ def keep(*, moment: str, why: str, around: float | None, config: str | None, cap
     For a person, an alert's receiver or a hook of a service. The recorder gives such moments its room last.
     """
     at = moment_of(moment, open_host(None).wall_clock())
-    reason = Reason("asked", at, shown(why.encode("utf-8", "surrogateescape"))[:_MOST_WORDS])
+    reason = Reason("asked", at, shown(why.encode("utf-8", "surrogateescape"))[:_MOST_WORDS], around)
     if not ask_to_keep(captures, reason):
         raise ObservationError(
             f"cannot ask for captures to be kept (in {shown(captures)})",

@@ -65,17 +65,15 @@ class OneCapture:
             return None
         return lambda query: self._api.answer(question, query) or {}
 
-    def memory(self, path: str) -> int:
-        del path
+    def memory(self, _path: str) -> int:
         return MEMORY
 
     def _listed(self) -> Json:
         capture = self._opened.capture
-        end = None if capture.began is None else capture.began + capture.seconds
         row = {
             "name": self._opened.name,
             "from": capture.began,
-            "to": end,
+            "to": None if capture.began is None else capture.began + capture.seconds,
             "seconds": round(capture.seconds, 3),
             "samples": len(capture),
             "bytes": os.path.getsize(self._opened.path) if self._opened.path else None,
@@ -121,7 +119,10 @@ def serve(
     opened = open_capture(captures, capture)
     marks = marks_of(span_of(opened.capture), state, kernel_log)
     told = {name: [one._asdict() for one in each] for name, each in marks._asdict().items()}
-    next_step = "to see it in the terminal: zombiescope profile heatmap"
-    where = listen or f"127.0.0.1:{port}"
-    serve_page(where, token_file, lambda selector: Site(OneCapture(opened, told, selector)), next_step)
+    serve_page(
+        listen or f"127.0.0.1:{port}",
+        token_file,
+        lambda selector: Site(OneCapture(opened, told, selector)),
+        "to see it in the terminal: zombiescope profile heatmap",
+    )
     return None

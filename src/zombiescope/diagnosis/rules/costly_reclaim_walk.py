@@ -2,8 +2,6 @@
 """Reclaim that walks over zombies: its time goes into looking into the dead, not into pages. Every task under the same parent's
 limit pays for it. Judged by what it does for its time (visits and pages for a call, share of a core), never by milliseconds."""
 
-from __future__ import annotations
-
 from zombiescope.analysis.zombie_cost import ReclaimWork, Walking, derive_payer
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
@@ -83,9 +81,7 @@ def _calm(seen: ReclaimSeen, works: tuple[ReclaimWork, ...] = ()) -> str:
 
 def _evidence(seen: ReclaimSeen, works: tuple[ReclaimWork, ...], at: float) -> tuple[Evidence, ...]:
     found = [Evidence("watched", round(seen.seconds, 1), "seconds", _SOURCE, at)]
-    for kind in seen.kinds:
-        if not kind.calls:
-            continue
+    for kind in (kind for kind in seen.kinds if kind.calls):
         name = f"reclaim[{kind.kind}]"
         found += [
             Evidence(f"{name}.calls", kind.calls, "calls", _SOURCE, at),

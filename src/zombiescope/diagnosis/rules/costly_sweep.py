@@ -2,8 +2,6 @@
 """Reading every cgroup's statistics takes long: kernels up to 5.8 walk the dead for it, and whoever reads holds a core. Judged by
 the time it took here, never by the release."""
 
-from __future__ import annotations
-
 from zombiescope.analysis.zombie_cost import derive_payer, derive_sweep_cost
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
@@ -30,8 +28,6 @@ FINDING = Declaration(
     next="zombiescope scan",
     proven_by="incident",
 )
-_MOST_SHOWN = 5
-_NAMED = 3
 
 
 def judge(case: Case) -> Finding:
@@ -43,8 +39,7 @@ def judge(case: Case) -> Finding:
     severity = case.thresholds.of_sweep(cost.seconds) if cost.is_slow else Severity.OK
     evidence = (*_evidence(sweep, at), *_who(case))
     if severity is Severity.OK:
-        summary = f"one sweep takes {span(cost.seconds)}, {each}{_readers(case)}"
-        return FINDING.absent(summary, evidence)
+        return FINDING.absent(f"one sweep takes {span(cost.seconds)}, {each}{_readers(case)}", evidence)
     slowest = f"the slowest is {sweep.slowest_file} ({span(sweep.slowest_seconds)})"
     summary = f"one sweep takes {span(cost.seconds)}, {each}; {slowest}{_readers(case)}"
     payer = Evidence("pays_for_zombies", str(derive_payer(sweep, works_of(case))), "", "behaviour", at)
@@ -67,7 +62,7 @@ def _readers(case: Case) -> str:
     """Who is there that reads them, whatever it costs."""
     if isinstance(case.sweepers, Gap) or not case.sweepers.sweepers:
         return ""
-    return f"; read by {', '.join(each.name for each in case.sweepers.sweepers[:_NAMED])}"
+    return f"; read by {', '.join(each.name for each in case.sweepers.sweepers[:3])}"
 
 
 def _who(case: Case) -> list[Evidence]:
@@ -82,5 +77,5 @@ def _who(case: Case) -> list[Evidence]:
             "/proc/PID/stat",
             seen.at,
         )
-        for each in seen.sweepers[:_MOST_SHOWN]
+        for each in seen.sweepers[:5]
     ]

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plainly too much to compute: every core busy with programs of users. No kernel disease, and no cgroup to blame."""
 
-from __future__ import annotations
-
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
 from zombiescope.diagnosis.thresholds import Severity
@@ -44,6 +42,4 @@ def judge(case: Case) -> Finding:
         Evidence("user", round(shares.user, 3), "of CPU time", "/proc/stat", shares.at),
         Evidence("idle", round(shares.idle, 3), "of CPU time", "/proc/stat", shares.at),
     )
-    if not is_short:
-        return FINDING.absent(summary, evidence)
-    return FINDING.present(Severity.WARNING, summary, evidence)
+    return FINDING.judged(Severity.WARNING if is_short else Severity.OK, summary, evidence)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The hypervisor gave the cores to others: what looks like a stalled machine from inside, and no remedy inside helps."""
 
-from __future__ import annotations
-
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
 from zombiescope.diagnosis.thresholds import Severity, graded

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cgroups that ran out of their CPU quota: they wait by their own limit (cpu.max, cfs_quota), whatever zombies and reclaim do."""
 
-from __future__ import annotations
-
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
 from zombiescope.diagnosis.thresholds import Severity
@@ -28,7 +26,6 @@ FINDING = Declaration(
     proven_by="throttled",
 )
 _SOURCE = "cpu.stat"
-_MOST_SHOWN = 5
 
 
 def judge(case: Case) -> Finding:
@@ -49,8 +46,7 @@ def judge(case: Case) -> Finding:
             else "none with a quota was"
         )
         most = f", throttled in at most {worst.share:.0%} of the periods" if worst else ""
-        summary = f"not seen in {seen.seconds:,.0f} s: {some} busy{most}"
-        return FINDING.absent(summary, evidence)
+        return FINDING.absent(f"not seen in {seen.seconds:,.0f} s: {some} busy{most}", evidence)
     others = len([group for group in telling if case.thresholds.of_throttling(group.share) is not Severity.OK]) - 1
     summary = (
         f"{shown(worst.path)} ran out of its quota in {worst.throttled:,} of {worst.periods:,} periods and waited "
@@ -61,7 +57,7 @@ def judge(case: Case) -> Finding:
 
 def _evidence(groups: tuple[ThrottledGroup, ...], at: float) -> tuple[Evidence, ...]:
     found = []
-    for group in groups[:_MOST_SHOWN]:
+    for group in groups[:5]:
         name = f"throttled[{shown(group.path)}]"
         found += [
             Evidence(f"{name}.periods", group.throttled, f"of {group.periods} periods", _SOURCE, at),

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A unit that systemd restarts over and over. What it left counts more than how often it ran: the quiet one may be the culprit."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from zombiescope.diagnosis.case import Case
@@ -49,7 +47,7 @@ def judge(case: Case) -> Finding:
     return judged or FINDING.absent(f"none of {seen.starting:,} services", evidence)
 
 
-def judge_audit(audit: Audit, at: float) -> Finding:
+def judge_audit(audit: "Audit", at: float) -> Finding:
     found = judge_audit_loops(FINDING, audit, at, Thresholds())
     if found is None and not audit.was_systemd_asked:
         return FINDING.unknown(_NOT_ASKED)

@@ -2,8 +2,6 @@
 """The image this host was made from starts an agent that nothing needs and that may be restarted for ever: the next host has it
 too. Of a host only what the vendor put there counts; `audit --image` looks into an image itself."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from zombiescope.diagnosis.case import Case
@@ -37,13 +35,12 @@ FINDING = Declaration(
 IN_AN_IMAGE, ON_A_HOST = Severity.CRITICAL, Severity.WARNING
 """An image is the place to stop it: each new host begins with the loop. On a host that runs what hurts is the agent itself, which
 is a finding of its own; the image is for the next one."""
-_INSIDE = "it restarts its child inside one unit, where no start limit counts"
 
 
 def told_risk(why: str, restarts_a_day: float | None) -> str:
     """How it may be restarted for ever."""
     if restarts_a_day is None:
-        return why or _INSIDE
+        return why or "it restarts its child inside one unit, where no start limit counts"
     rate = f"up to {restarts_a_day:,.0f} restarts per day, each with a memory cgroup of its own"
     return f"{why}: {rate}" if why else rate
 
@@ -61,7 +58,7 @@ def judge(case: Case) -> Finding:
     )
 
 
-def judge_audit(audit: Audit, at: float) -> Finding | None:
+def judge_audit(audit: "Audit", at: float) -> Finding | None:
     """None where there is none, as far as could be judged."""
     told = [f"{unit.name}: {told_risk(unit.loop_why, unit.policy.restarts_per_day)}" for unit in audit.risks]
     told += [f"{one.name}: {one.lives.why}" for one in audit.workload_risks]
@@ -70,6 +67,7 @@ def judge_audit(audit: Audit, at: float) -> Finding | None:
         for unit in audit.risks
         for item in unit.evidence
     ]
-    risks = audit.workload_risks
-    evidence += [Evidence(f"{one.name}: {one.lives.why}", one.why, "", one.workload.path, at) for one in risks]
+    evidence += [
+        Evidence(f"{one.name}: {one.lives.why}", one.why, "", one.workload.path, at) for one in audit.workload_risks
+    ]
     return FINDING.present(IN_AN_IMAGE, few(told), tuple(evidence)) if told else None

@@ -5,8 +5,6 @@ Children that come and go are what a runtime does for a living: a loop is only t
 runtime's own count of restarts.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from zombiescope.diagnosis.case import Case
@@ -58,7 +56,7 @@ def judge(case: Case) -> Finding:
     return judged or FINDING.absent(f"none was seen in {seen.seconds:.0f} s{_which(case)}")
 
 
-def judge_audit(audit: Audit, at: float) -> Finding:
+def judge_audit(audit: "Audit", at: float) -> Finding:
     return judge_audit_loops(FINDING, audit, at, Thresholds()) or FINDING.absent("none was seen")
 
 

@@ -2,8 +2,6 @@
 """Plainly too little memory: tasks stall or reclaim runs, and a walk over zombies is ruled out. Needs other remedies than zombies
 do: memory, a larger limit, or a smaller job. Where a walk cannot be ruled out, both causes stand."""
 
-from __future__ import annotations
-
 from zombiescope.analysis.scan import Population
 from zombiescope.analysis.zombie_cost import ReclaimWork, Walking
 from zombiescope.diagnosis.case import Case
@@ -46,23 +44,22 @@ def judge(case: Case) -> Finding:
     evidence = _evidence(case, share, stall)
     if severity is Severity.OK:
         if stall is None or isinstance(works, Gap):
-            why = (
+            return FINDING.unknown(
                 "nothing tells how long tasks stalled on memory" if stall is None else "what reclaim does is not known"
             )
-            return FINDING.unknown(why)
         return FINDING.absent(f"not seen in {seen.seconds:.0f} s", evidence)
     waits = f", and tasks stalled on memory {stall:.0%} of the time" if stall is not None else ""
     took = f"reclaim took {share:.0%} of a core{waits}"
     works = () if isinstance(works, Gap) else works
     cause = _cause(case, seen, works, are_few=are_few)
     if cause is Walking.YES:
-        why = "reclaim is expensive because it walks over zombies, not because memory is short"
-        return FINDING.absent(why, evidence)
+        return FINDING.absent(
+            "reclaim is expensive because it walks over zombies, not because memory is short", evidence
+        )
     if cause is Walking.MAYBE:
         why = f"{took}: memory is short, or reclaim walks over {population.zombies:,} zombies; {DECIDES}"
         return FINDING.unknown(why, evidence)
-    summary = f"{took}; {_ruled_out(works, population, are_few=are_few)}"
-    return FINDING.present(severity, summary, evidence)
+    return FINDING.present(severity, f"{took}; {_ruled_out(works, population, are_few=are_few)}", evidence)
 
 
 def _share(case: Case, seen: PressureSeen) -> float:

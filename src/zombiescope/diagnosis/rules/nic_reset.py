@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A network card that was reset: by the kernel's own words, and by what the drivers count. Says why, which queue, which core."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from zombiescope.analysis.nic_resets import derive_resets
@@ -32,22 +30,24 @@ FINDING = Declaration(
     is_riddle=True,
     needs_title=True,
 )
-_MOST_SHOWN = 5
-_STARVED = "suspected_poll_starvation"
 
 
 def judge(case: Case) -> Finding:
     log, counters, now = case.kernel_log, case.nic_counters, case.last.snapshot.taken_at
     resets = recent_resets(log, now, case.thresholds.nic_reset_recent_seconds)
     grown = {} if isinstance(counters, Gap) else counters.grown()
-    starved = 0 if isinstance(counters, Gap) else sum(device.counters.get(_STARVED, 0) for device in counters.last)
+    last = () if isinstance(counters, Gap) else counters.last
+    starved = sum(device.counters.get("suspected_poll_starvation", 0) for device in last)
     if not resets and not grown and not starved:
         return _nothing(log, counters)
     is_starvation = any(reset.reason is ResetReason.POLL_STARVATION for reset in resets) or starved > 0
     is_many = len(resets) >= case.thresholds.nic_resets_critical
     severity = Severity.CRITICAL if is_starvation or is_many or grown else Severity.WARNING
-    evidence = (*_evidence_of_log(log, resets), *_evidence_of_counters(counters, grown))
-    return FINDING.present(severity, _summary(resets, grown, starved), evidence)
+    return FINDING.present(
+        severity,
+        _summary(resets, grown, starved),
+        (*_evidence_of_log(log, resets), *_evidence_of_counters(counters, grown)),
+    )
 
 
 def recent_resets(log: KernelLog | Gap, now: float, seconds: float) -> tuple[NicReset, ...]:
@@ -57,11 +57,10 @@ def recent_resets(log: KernelLog | Gap, now: float, seconds: float) -> tuple[Nic
 
 
 def _nothing(log: KernelLog | Gap, counters: NicCounters | Gap) -> Finding:
-    gap = log if isinstance(log, Gap) else counters if isinstance(counters, Gap) else None
-    if gap is not None:
-        return FINDING.unknown(gap.reason)
-    assert not isinstance(log, Gap)
-    assert not isinstance(counters, Gap)
+    if isinstance(log, Gap):
+        return FINDING.unknown(log.reason)
+    if isinstance(counters, Gap):
+        return FINDING.unknown(counters.reason)
     hours = max(log.until - log.since, 0) / 3600
     summary = f"no reset in the kernel log of {hours:,.1f} h, and no driver counted one in {counters.seconds:.0f} s"
     evidence = (
@@ -78,8 +77,7 @@ def _summary(resets: tuple[NicReset, ...], grown: dict[str, dict[str, int]], sta
             return f"{device}: its driver counted {sum(grown[device].values()):,} more while we looked; the log does not say why"
         return f"the driver suspected a starved poll {starved:,} times since it was loaded"
     last = resets[-1]
-    reasons = Counter(reset.reason for reset in resets)
-    reason, count = reasons.most_common(1)[0]
+    reason, count = Counter(reset.reason for reset in resets).most_common(1)[0]
     where = f"queue {last.queue} of {last.device}" if last.queue is not None else last.device
     core = f", polled on CPU {last.napi_cpu}" if last.napi_cpu is not None else ""
     late = f", which did not run for {last.since_napi_seconds:.1f} s" if last.since_napi_seconds and core else ""
@@ -94,14 +92,17 @@ def _evidence_of_log(log: KernelLog | Gap, resets: tuple[NicReset, ...]) -> list
         return []
     source = f"{log.source}, lines of user space believed" if log.believes_users else str(log.source)
     found = [Evidence("nic_resets", len(resets), "resets", source, log.until)]
-    for reset in resets[-_MOST_SHOWN:]:
+    for reset in resets[-5:]:
         name = f"nic_reset[{reset.device}]"
         found.append(Evidence(f"{name}.reason", str(reset.reason), "", source, reset.at))
-        numbers = (("queue", reset.queue), ("napi_cpu", reset.napi_cpu), ("since_napi", reset.since_napi_seconds))
-        units = {"since_napi": "seconds"}
+        numbers = (
+            ("queue", reset.queue, ""),
+            ("napi_cpu", reset.napi_cpu, ""),
+            ("since_napi", reset.since_napi_seconds, "seconds"),
+        )
         found += [
-            Evidence(f"{name}.{what}", value, units.get(what, ""), source, reset.at)
-            for what, value in numbers
+            Evidence(f"{name}.{what}", value, unit, source, reset.at)
+            for what, value, unit in numbers
             if value is not None
         ]
     return found

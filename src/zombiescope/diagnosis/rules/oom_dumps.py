@@ -2,13 +2,11 @@
 """The kernel ran out of memory and killed, and each time wrote pages of report: on a slow console that alone holds a core for
 seconds. Another reason for a stalled core than zombies."""
 
-from __future__ import annotations
-
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.kernel_log import LogEvent, LogEventKind
+from zombiescope.facts.kernel_log import LogEventKind
 from zombiescope.facts.names import counted
 from zombiescope.facts.remedies import Remedy
 
@@ -42,11 +40,7 @@ def judge(case: Case) -> Finding:
         *(Evidence("oom_report", event.text[:120], "", str(log.source), event.at) for event in reports[-3:]),
     )
     number = counted(len(reports), "report") if reports else "no report"
-    summary = f"{number} in the last {window / 60:.0f} min of the kernel log{_by(reports)}"
-    if len(reports) < case.thresholds.oom_reports_warning:
-        return FINDING.absent(summary, evidence)
-    return FINDING.present(Severity.WARNING, summary, evidence)
-
-
-def _by(reports: list[LogEvent]) -> str:
-    return f", the last by {reports[-1].task}" if reports and reports[-1].task else ""
+    task = f", the last by {reports[-1].task}" if reports and reports[-1].task else ""
+    summary = f"{number} in the last {window / 60:.0f} min of the kernel log{task}"
+    is_telling = len(reports) >= case.thresholds.oom_reports_warning
+    return FINDING.judged(Severity.WARNING if is_telling else Severity.OK, summary, evidence)

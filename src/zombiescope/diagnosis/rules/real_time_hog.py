@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A real-time task that does not let go of its core: everything else there waits, softirqs in their thread included."""
 
-from __future__ import annotations
-
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
 from zombiescope.diagnosis.thresholds import Severity
@@ -46,8 +44,7 @@ def judge(case: Case) -> Finding:
     )
     if not hogs:
         ran = f"; most by {_name(seen.tasks[0])}" if seen.tasks else ""
-        summary = f"no real-time task had a core for long in {seen.seconds:.0f} s{ran}"
-        return FINDING.absent(summary, evidence)
+        return FINDING.absent(f"no real-time task had a core for long in {seen.seconds:.0f} s{ran}", evidence)
     first = hogs[0]
     where = "" if first.core is None else f" on core {first.core}"
     how = f"at priority {first.priority} ({first.policy}){where}"

@@ -2,8 +2,6 @@
 """Looking for memory takes a good part of a core, or tasks stall because it is short. What drives it is for other rules to say: a
 full machine, a limit, or a walk over zombies."""
 
-from __future__ import annotations
-
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
 from zombiescope.diagnosis.thresholds import Severity
@@ -30,8 +28,6 @@ FINDING = Declaration(
     proven_by="pressure",
     is_riddle=True,
 )
-_MOST_SHOWN = 3
-_RATES = (("direct_pages", "direct"), ("kswapd_pages", "kswapd"), ("limit_pages", "limit"))
 
 
 def judge(case: Case) -> Finding:
@@ -50,8 +46,7 @@ def judge(case: Case) -> Finding:
     if gap is None and stall is None:
         gap = next(iter(seen.gaps), Gap("pressure.stalls", "nothing tells how long tasks stalled"))
     if gap is not None:
-        known = f"{words}; more is not known: {gap.reason}" if words else gap.reason
-        return FINDING.unknown(known, evidence)
+        return FINDING.unknown(f"{words}; more is not known: {gap.reason}" if words else gap.reason, evidence)
     return FINDING.absent(f"not seen in {seen.seconds:,.0f} s: {words}", evidence)
 
 
@@ -69,10 +64,12 @@ def _evidence(
     if share is not None:
         source = "bpf" if isinstance(reclaim, ReclaimSeen) else "kswapd"
         found.append(Evidence("reclaim.share", round(share, 4), "of one core", source, end))
-    for field, name in _RATES:
-        rate = seen.mean(field)
-        if rate is not None:
-            found.append(Evidence(f"scanned[{name}]", round(rate), "pages per second", "/proc/vmstat", end))
+    rates = {name: seen.mean(f"{name}_pages") for name in ("direct", "kswapd", "limit")}
+    found += [
+        Evidence(f"scanned[{name}]", round(rate), "pages per second", "/proc/vmstat", end)
+        for name, rate in rates.items()
+        if rate is not None
+    ]
     faults = seen.mean("major_faults")
     if faults is not None:
         found.append(Evidence("major_faults", round(faults, 1), "per second", "/proc/vmstat", end))
@@ -86,7 +83,7 @@ def _by_cgroup(seen: PressureSeen, end: float) -> list[Evidence]:
     if isinstance(seen.groups, Gap):
         return []
     told = [(seen.group_stall(path, "memory.some"), path) for path in seen.groups]
-    worst = sorted([(share, path) for share, path in told if share], reverse=True)[:_MOST_SHOWN]
+    worst = sorted([(share, path) for share, path in told if share], reverse=True)[:3]
     return [
         Evidence(f"stalled[{shown(path)}].memory.some", round(share, 4), "of the time", "memory.pressure", end)
         for share, path in worst

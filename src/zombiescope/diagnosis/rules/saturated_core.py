@@ -2,8 +2,6 @@
 """One core without time but for the kernel, for seconds: what the average over all cores hides. A window that saw none says how
 long it was; one that could not look says why."""
 
-from __future__ import annotations
-
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
 from zombiescope.diagnosis.thresholds import Severity
@@ -29,7 +27,6 @@ FINDING = Declaration(
     is_riddle=True,
 )
 _SOURCE, _SAMPLED = "/proc/stat", "perf_event_open"
-_MOST_SHOWN = 5
 _MOSTLY = 0.5
 """Of the time: a window of which most is unknown has not shown that nothing happened."""
 _HELD_BY = {
@@ -92,7 +89,7 @@ def _evidence(seen: CoresSeen) -> tuple[Evidence, ...]:
         Evidence("watched", round(seen.seconds, 1), "seconds", _SOURCE, end),
         Evidence("saturated", round(seen.saturated_seconds, 1), "seconds", _SOURCE, end),
     ]
-    for stretch in sorted(seen.stretches, key=lambda each: -each.seconds)[:_MOST_SHOWN]:
+    for stretch in sorted(seen.stretches, key=lambda each: -each.seconds)[:5]:
         name = f"core[{stretch.core}]"
         found += [
             Evidence(f"{name}.{stretch.mode}_seconds", round(stretch.seconds, 2), "seconds", _SOURCE, stretch.begin),

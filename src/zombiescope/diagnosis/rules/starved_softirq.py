@@ -3,8 +3,6 @@
 suspicion, for kernels since 6.5 run softirqs at the end of an interrupt while ksoftirqd still stands in line behind busy programs:
 it takes packets dropped meanwhile to call it starvation."""
 
-from __future__ import annotations
-
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
 from zombiescope.diagnosis.thresholds import Severity
@@ -28,7 +26,6 @@ FINDING = Declaration(
     is_riddle=True,
 )
 _BPF, _HIST, _FILES = "bpf", "hist triggers", "/proc/PID/schedstat"
-_MOST_SHOWN = 5
 _LEAST_MINUTES = 2
 """Of the last ten: one bad minute that is over may be a boot or a deployment."""
 
@@ -53,10 +50,8 @@ def judge(case: Case) -> Finding:
     if isinstance(seen.latencies, Gap) or isinstance(seen.waited_seconds, Gap):
         gap = seen.latencies if isinstance(seen.latencies, Gap) else seen.waited_seconds
         assert isinstance(gap, Gap)
-        told = f"{summary}; more is not known: {gap.reason}"
-        return FINDING.unknown(told, _evidence(seen))
-    calm = f"not seen in {seen.seconds:,.0f} s: {summary}"
-    return FINDING.absent(calm, _evidence(seen))
+        return FINDING.unknown(f"{summary}; more is not known: {gap.reason}", _evidence(seen))
+    return FINDING.absent(f"not seen in {seen.seconds:,.0f} s: {summary}", _evidence(seen))
 
 
 def _followed(case: Case, seen: SoftirqSeen, tail: PollTail) -> Finding:
@@ -67,13 +62,11 @@ def _followed(case: Case, seen: SoftirqSeen, tail: PollTail) -> Finding:
         told += f", and it grows: {_time(tail.earlier_seconds or 0.0)} in the minutes before"
     elif tail.minutes_above:
         told += f"; above {_time(limit)} in {tail.minutes_above} of the last ten minutes"
-    is_present = tail.p999_seconds >= limit or tail.minutes_above >= _LEAST_MINUTES
-    if not is_present:
+    if tail.p999_seconds < limit and tail.minutes_above < _LEAST_MINUTES:
         return FINDING.absent(told, _evidence(seen))
     wait, longest = _longest(seen)
     severity = case.thresholds.of_softirq_wait(max(tail.p999_seconds, limit))
-    summary = f"{told}; {longest}" if wait >= limit else told
-    return FINDING.present(severity, summary, _evidence(seen))
+    return FINDING.present(severity, f"{told}; {longest}" if wait >= limit else told, _evidence(seen))
 
 
 def _suspected(seen: SoftirqSeen, summary: str, gap: Gap) -> Finding:
@@ -81,10 +74,9 @@ def _suspected(seen: SoftirqSeen, summary: str, gap: Gap) -> Finding:
     dropped = seen.longest.dropped if seen.longest else None
     if dropped:
         some = "1 packet was" if dropped == 1 else f"{dropped:,} packets were"
-        told = f"{summary}, and {some} dropped meanwhile"
-        return FINDING.present(Severity.WARNING, told, _evidence(seen))
-    told = f"{summary}; whether softirqs waited with it is not known: {gap.reason}"
-    return FINDING.unknown(told, _evidence(seen))
+        return FINDING.present(Severity.WARNING, f"{summary}, and {some} dropped meanwhile", _evidence(seen))
+    why = f"{summary}; whether softirqs waited with it is not known: {gap.reason}"
+    return FINDING.unknown(why, _evidence(seen))
 
 
 def _longest(seen: SoftirqSeen) -> tuple[float, str]:
@@ -122,9 +114,12 @@ def _evidence(seen: SoftirqSeen) -> tuple[Evidence, ...]:
     found = [Evidence("watched", round(seen.seconds, 1), "seconds", _FILES, end)]
     if not isinstance(seen.waited_seconds, Gap):
         found.append(Evidence("ksoftirqd.waited", round(seen.waited_seconds, 4), "seconds, all cores", _FILES, end))
-    for name, value in (("softnet.squeezed", seen.squeezed), ("softnet.dropped", seen.dropped)):
-        if value is not None:
-            found.append(Evidence(name, value, "in the window", "/proc/net/softnet_stat", end))
+    counts = (("softnet.squeezed", seen.squeezed), ("softnet.dropped", seen.dropped))
+    found += [
+        Evidence(name, value, "in the window", "/proc/net/softnet_stat", end)
+        for name, value in counts
+        if value is not None
+    ]
     if seen.tail is not None:
         found += [
             Evidence(
@@ -135,8 +130,7 @@ def _evidence(seen: SoftirqSeen) -> tuple[Evidence, ...]:
     if isinstance(seen.latencies, Gap):
         return tuple(found)
     source = _HIST if seen.is_least else _BPF
-    worst = sorted(seen.latencies, key=lambda core: -core.worst.longest_seconds)[:_MOST_SHOWN]
-    for core in worst:
+    for core in sorted(seen.latencies, key=lambda core: -core.worst.longest_seconds)[:5]:
         kinds = (("network", core.network), ("others", core.others), ("poll", core.poll), ("ksoftirqd", core.queue))
         found += [
             Evidence(

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """An agent that starts here and has nothing to serve: the cheapest cause to remove, before or after it loops."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -37,7 +35,7 @@ FINDING = Declaration(
 )
 
 
-def severity_of(agent: Unneeded) -> Severity:
+def severity_of(agent: "Unneeded") -> Severity:
     return Severity.CRITICAL if agent.may_loop else Severity.WARNING
 
 
@@ -49,7 +47,7 @@ def judge(case: Case) -> Finding:
     return _present(seen.unneeded, tuple(evidence)) or FINDING.absent(f"none of {seen.starting:,} services")
 
 
-def judge_audit(audit: Audit, at: float) -> Finding | None:
+def judge_audit(audit: "Audit", at: float) -> Finding | None:
     """None where there is none, as far as could be judged."""
     units, workloads = audit.unneeded, audit.unneeded_workloads
     evidence = tuple(Evidence(f"{unit.name} is {unit.enabled}", unit.why, "", unit.path, at) for unit in units)
@@ -57,7 +55,7 @@ def judge_audit(audit: Audit, at: float) -> Finding | None:
     return _present([*units, *workloads], evidence)
 
 
-def _present(found: Sequence[Unneeded], evidence: tuple[Evidence, ...]) -> Finding | None:
+def _present(found: "Sequence[Unneeded]", evidence: tuple[Evidence, ...]) -> Finding | None:
     if not found:
         return None
     severity = Severity.CRITICAL if Severity.CRITICAL in map(severity_of, found) else Severity.WARNING

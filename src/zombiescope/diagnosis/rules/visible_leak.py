@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Directories that were never removed: live, empty memory cgroups by the thousand. Another disease than zombies."""
 
-from __future__ import annotations
-
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
 from zombiescope.diagnosis.thresholds import Severity
@@ -36,8 +34,7 @@ def judge(case: Case) -> Finding:
     if isinstance(empties, Gap):
         return _judge_by_number(case, empties)
     severity = case.thresholds.of_empty_directories(empties.estimate)
-    evidence = _evidence(empties, case.last.snapshot.taken_at)
-    return FINDING.judged(severity, _summary(empties), evidence)
+    return FINDING.judged(severity, _summary(empties), _evidence(empties, case.last.snapshot.taken_at))
 
 
 def _judge_by_number(case: Case, gap: Gap) -> Finding:
@@ -46,8 +43,7 @@ def _judge_by_number(case: Case, gap: Gap) -> Finding:
     if isinstance(population, Gap) or case.thresholds.of_empty_directories(population.live) is not Severity.OK:
         return FINDING.unknown(gap.reason)
     summary = f"{population.live:,} live cgroups are too few for a leak of directories"
-    evidence = (Evidence("live", population.live, "cgroups", population.source, at),)
-    return FINDING.absent(summary, evidence)
+    return FINDING.absent(summary, (Evidence("live", population.live, "cgroups", population.source, at),))
 
 
 def _summary(empties: EmptyDirectories) -> str:

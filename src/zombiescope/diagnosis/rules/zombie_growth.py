@@ -3,8 +3,6 @@
 its range. Judged by maker, so that a leak is seen below the noise of everybody else. A window too short to tell a wave from a leak
 says so, and is a warning at most."""
 
-from __future__ import annotations
-
 from zombiescope.analysis.growth import Growth, Trend
 from zombiescope.analysis.maker import maker_said
 from zombiescope.diagnosis.case import Case
@@ -41,19 +39,13 @@ FINDING = Declaration(
     needs_title=True,
 )
 _HOUR = 3600
-_NAMED = 3
 
 
 def judge(case: Case) -> Finding:
     growth, now = case.growth, growing_of(case)
-    is_watched = not isinstance(growth, Gap) and growth.total is not None
-    is_long = (
-        is_watched and not isinstance(growth, Gap) and growth.window_seconds >= case.thresholds.growth_least_seconds
-    )
-    if isinstance(growth, Gap) or not is_long:
+    if isinstance(growth, Gap) or growth.total is None or growth.window_seconds < case.thresholds.growth_least_seconds:
         return _by_window(case, growth, now)
     leaking = [trend for trend in growth.makers if is_growing(trend, growth, case.thresholds)]
-    assert growth.total is not None
     if not leaking and not growth.are_makers_known and is_growing(growth.total, growth, case.thresholds):
         leaking = [growth.total]
     if leaking:
@@ -70,22 +62,22 @@ def judge(case: Case) -> Finding:
 
 def _by_window(case: Case, growth: Growth | Gap, now: Growing | None) -> Finding:
     if now is None:
-        why = growth.reason if isinstance(growth, Gap) else _too_short(growth.window_seconds)
-        return FINDING.unknown(why)
+        short = "too short to tell growth from noise"
+        return FINDING.unknown(
+            growth.reason if isinstance(growth, Gap) else f"{growth.window_seconds:.0f} s were watched: {short}"
+        )
     is_leak = is_told_leak(case, now)
     per_hour = now.grown / max(now.seconds, 1e-9) * _HOUR
     is_fast = per_hour >= case.thresholds.growth_critical_per_hour
     severity = Severity.CRITICAL if is_leak and is_fast and not now.is_short else Severity.WARNING
-    evidence = [
-        Evidence("grown", now.grown, f"zombies in {now.seconds:.0f} s", now.source, case.last.snapshot.taken_at)
-    ]
-    evidence += [
-        Evidence(f"maker[{maker}].grown", left, "zombies", now.source, case.last.snapshot.taken_at)
-        for maker, left in now.makers[:_NAMED]
-    ]
+    at = case.last.snapshot.taken_at
+    evidence = (
+        Evidence("grown", now.grown, f"zombies in {now.seconds:.0f} s", now.source, at),
+        *(Evidence(f"maker[{maker}].grown", left, "zombies", now.source, at) for maker, left in now.makers[:3]),
+    )
     population = case.last.scan.population
     is_stock = not isinstance(population, Gap) and stock_severity(case, population) is not Severity.OK
-    return _present(severity, told_now(case, now), tuple(evidence), is_leak=is_leak or is_stock)
+    return _present(severity, told_now(case, now), evidence, is_leak=is_leak or is_stock)
 
 
 def is_told_leak(case: Case, now: Growing) -> bool:
@@ -125,12 +117,7 @@ def _made_by(case: Case, now: Growing) -> str:
 
 
 def _present(severity: Severity, summary: str, evidence: tuple[Evidence, ...], *, is_leak: bool) -> Finding:
-    remedies = FINDING.remedies[:1] if is_leak else FINDING.remedies[::-1]
-    return FINDING.present(severity, summary, evidence, remedies)
-
-
-def _too_short(seconds: float) -> str:
-    return f"{seconds:.0f} s were watched: too short to tell growth from noise"
+    return FINDING.present(severity, summary, evidence, FINDING.remedies[:1] if is_leak else FINDING.remedies[::-1])
 
 
 def is_growing(trend: Trend, growth: Growth, thresholds: Thresholds) -> bool:
@@ -169,8 +156,8 @@ def _evidence(growth: Growth, leaking: list[Trend] | tuple[()]) -> tuple[Evidenc
             Evidence(f"maker[{name}].grown", trend.grown, "cgroups", "ledger", growth.at),
             Evidence(f"maker[{name}].since", round(trend.since), "seconds since the epoch", "ledger", growth.at),
         ]
-    for forecast in [*growth.forecasts[:3], *([growth.ids] if growth.ids else [])]:
-        found.append(
-            Evidence(f"forecast[{forecast.what}]", round(forecast.soonest_seconds), "seconds", "history", growth.at)
-        )
+    found += [
+        Evidence(f"forecast[{forecast.what}]", round(forecast.soonest_seconds), "seconds", "history", growth.at)
+        for forecast in (*growth.forecasts[:3], *([growth.ids] if growth.ids else []))
+    ]
     return tuple(found)

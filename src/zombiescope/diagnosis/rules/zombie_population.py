@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dead memory cgroups that the kernel still holds: how many, against how many live ones."""
 
-from __future__ import annotations
-
 from zombiescope.diagnosis.case import Case, Observation
 from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
 from zombiescope.diagnosis.stock import stock_severity
@@ -53,8 +51,7 @@ FINDING = Declaration(
 
 
 def judge(case: Case) -> Finding:
-    last = case.last
-    population = last.scan.population
+    population = case.last.scan.population
     if isinstance(population, Gap):
         return FINDING.unknown(population.reason)
     severity = stock_severity(case, population)

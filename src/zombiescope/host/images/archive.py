@@ -21,9 +21,9 @@ from zombiescope.host.files import READ_LIMIT_BYTES, REFUSALS_KEPT, Entry, Kind,
 from zombiescope.host.images.streams import UNPACKING_ERRORS, Allowance, is_packed, opened
 from zombiescope.host.images.tar import BLOCK, Member, Source, TarError, Type, members
 
-KEPT_BYTES = 64 << 20
-KEPT_ENTRIES = 200_000
+KEPT_BYTES, KEPT_ENTRIES = 64 << 20, 200_000
 _LONGEST_NAME = 4096
+TOO_MUCH = "more than an audit keeps in memory: not read"
 _SYSTEMD = tuple(
     root + b"/systemd/" + name
     for root in (b"/usr/local/lib", b"/usr/lib", b"/lib")
@@ -86,7 +86,7 @@ class MemoryTree:
 
     def put(self, path: bytes, entry: Entry, content: bytes = b"") -> None:
         if len(self._entries) >= KEPT_ENTRIES or self._bytes + len(content) > KEPT_BYTES:
-            self.refuse(path, "more than an audit keeps in memory: not read")
+            self.refuse(path, TOO_MUCH)
             return
         old = self._entries.get(path)
         if old is not None and not (old.kind is Kind.FOLDER and entry.kind is Kind.FOLDER):
@@ -96,8 +96,7 @@ class MemoryTree:
             self._contents[path] = content
             self._bytes += len(content)
         while path != b"/":
-            head, _, name = path.rpartition(b"/")
-            head = head or b"/"
+            head, name = _parted(path)
             self._inside.setdefault(head, set()).add(name)
             if head in self._entries:
                 break
@@ -114,8 +113,8 @@ class MemoryTree:
                 self._entries.pop(here, None)
                 self._bytes -= len(self._contents.pop(here, b""))
         if path != b"/" and not keep_itself:
-            head, _, name = path.rpartition(b"/")
-            self._inside.get(head or b"/", set()).discard(name)
+            head, name = _parted(path)
+            self._inside.get(head, set()).discard(name)
 
     def reserve(self, path: bytes, size: int) -> bool:
         """May one more thing of this size be collected? All layers of an image together are bounded, names and the folders on the
@@ -133,14 +132,13 @@ class MemoryTree:
 
     def unit_links(self) -> list[tuple[bytes, bytes]]:
         """Links that are named as units, and where they lead."""
-        links = [(path, entry.target) for path, entry in self._entries.items() if entry.kind is Kind.LINK]
-        return sorted((path, target) for path, target in links if _UNIT.search(path))
+        units = ((path, entry) for path, entry in self._entries.items() if _UNIT.search(path))
+        return sorted((path, entry.target) for path, entry in units if entry.kind is Kind.LINK)
 
     def entry(self, path: bytes) -> Entry:
-        found = self._entries.get(path)
-        if found is None:
+        if path not in self._entries:
             raise OSError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        return found
+        return self._entries[path]
 
     def names(self, path: bytes) -> list[bytes]:
         if self.entry(path).kind is not Kind.FOLDER:
@@ -155,17 +153,20 @@ class MemoryTree:
         return self._contents[path]
 
 
+def _parted(path: bytes) -> tuple[bytes, bytes]:
+    """The folder that holds it, and its name there."""
+    head, _, name = path.rpartition(b"/")
+    return head or b"/", name
+
+
 def clean(name: bytes) -> bytes | None:
     """The absolute path a member stands for; None when it tries to leave the tree, or is longer than any path."""
     parts = [part for part in name.split(b"/") if part not in (b"", b".")]
-    if b".." in parts or b"\0" in name or len(name) > _LONGEST_NAME:
-        return None
-    return b"/" + b"/".join(parts)
+    is_wild = b".." in parts or b"\0" in name or len(name) > _LONGEST_NAME
+    return None if is_wild else b"/" + b"/".join(parts)
 
 
-_WHITEOUT = b".wh."
-_TOO_MUCH = "more than an audit keeps in memory: not read"
-_OPAQUE = b".wh..wh..opq"
+_WHITEOUT, _OPAQUE = b".wh.", b".wh..wh..opq"
 _KINDS = {Type.FILE: Kind.FILE, Type.FOLDER: Kind.FOLDER, Type.LINK: Kind.LINK, Type.OTHER: Kind.OTHER}
 
 
@@ -186,27 +187,20 @@ def read_layer(source: Source, tree: MemoryTree) -> Layer:
 
 
 def collect(member: Member, layer: Layer, tree: MemoryTree) -> None:
-    path = clean(member.name)
-    if path is None:
+    if (path := clean(member.name)) is None:
         tree.refuse(member.name, "its name leads out of the image: skipped")
         return
     head, _, name = path.rpartition(b"/")
     if name.startswith(_WHITEOUT):
         if not tree.reserve(path, 0):
-            tree.refuse(path, _TOO_MUCH)
+            tree.refuse(path, TOO_MUCH)
         elif name == _OPAQUE:
             layer.emptied.append(head or b"/")
         else:
             layer.hidden.append(head + b"/" + name[len(_WHITEOUT) :])
-    elif member.type is Type.HARD_LINK:
-        _collect_hard_link(member, path, layer, tree)
-    else:
+    elif member.type is not Type.HARD_LINK:
         _collect_entry(member, path, layer, tree)
-
-
-def _collect_hard_link(member: Member, path: bytes, layer: Layer, tree: MemoryTree) -> None:
-    target = clean(member.target)
-    if target is None:
+    elif (target := clean(member.target)) is None:
         tree.refuse(path, "a hard link that leads out of the image: skipped")
     elif tree.wants(path, Kind.FILE) and tree.reserve(path, len(target)):
         layer.hard_links.append((path, target))
@@ -216,14 +210,14 @@ def _collect_entry(member: Member, path: bytes, layer: Layer, tree: MemoryTree) 
     kind = _KINDS[member.type]
     if not tree.wants(path, kind):
         return
-    if kind is Kind.FILE and member.size > READ_LIMIT_BYTES and path not in tree.large_paths:
-        tree.refuse(path, f"{member.size:,} bytes, more than {READ_LIMIT_BYTES:,}: not read")
     is_read = kind is Kind.FILE and member.size <= READ_LIMIT_BYTES
+    if kind is Kind.FILE and not is_read and path not in tree.large_paths:
+        tree.refuse(path, f"{member.size:,} bytes, more than {READ_LIMIT_BYTES:,}: not read")
     if not tree.reserve(path, len(member.target) + (member.size if is_read else 0)):
-        tree.refuse(path, _TOO_MUCH)
+        tree.refuse(path, TOO_MUCH)
         return
-    content = member.content() if is_read else b""
-    layer.added[path] = (Entry(kind, member.size, member.target, bool(member.mode & 0o111)), content)
+    entry = Entry(kind, member.size, member.target, bool(member.mode & 0o111))
+    layer.added[path] = (entry, member.content() if is_read else b"")
 
 
 def lay(layer: Layer, tree: MemoryTree) -> None:
@@ -259,8 +253,7 @@ def read_archive(source: Source, tree: MemoryTree, allowance: Allowance) -> str:
     """Fill the tree; says which kind of archive it was. Raises TarError and EOFError."""
     found = _Found()
     for member in members(source):
-        path = clean(member.name)
-        if path is None:
+        if (path := clean(member.name)) is None:
             tree.refuse(member.name, "its name leads out of the image: skipped")
         elif path in _DOCUMENTS and member.type is Type.FILE:
             found.documents[path] = _document(member)
@@ -304,10 +297,11 @@ def _assemble(found: _Found, tree: MemoryTree) -> str:
         return "root file system"
     for path in order:
         layer = found.layers.get(found.links.get(path, path))
-        if layer is None and path in found.damaged:
-            raise TarError(f"a layer is damaged: {found.damaged[path]}")
         if layer is None:
-            raise TarError(f"its manifest names a layer that is not there: {shown(path)}")
+            why = found.damaged.get(path)
+            raise TarError(
+                f"a layer is damaged: {why}" if why else f"its manifest names a layer that is not there: {shown(path)}"
+            )
         lay(layer, tree)
     return kind
 
@@ -320,46 +314,43 @@ def blob_path(digest: str) -> bytes:
 
 
 def _docker_layers(manifest: bytes) -> list[bytes]:
-    images = _json(manifest)
-    first = images[0] if isinstance(images, list) and images else None
-    layers = first.get("Layers") if isinstance(first, dict) else None
-    if not isinstance(layers, list):
-        raise TarError("its manifest.json names no layers")
-    return [clean(str(layer).encode()) or b"" for layer in layers]
+    match _json(manifest):
+        case [{"Layers": [*layers]}, *_]:
+            return [clean(str(layer).encode()) or b"" for layer in layers]
+        case _:
+            raise TarError("its manifest.json names no layers")
 
 
 def oci_layers(index: bytes, blob: Callable[[str], bytes | None]) -> list[bytes]:
     """The layers of the first Linux image that an index names, lowest first; an index may name another."""
-    document = _json(index)
+    data: bytes | None = index
     for _ in range(4):
-        if not isinstance(document, dict):
-            break
-        layers = document.get("layers")
-        if isinstance(layers, list):
-            return [blob_path(_digest(layer)) for layer in layers]
-        manifests = document.get("manifests")
-        if not isinstance(manifests, list) or not manifests:
-            break
-        data = blob(_digest(_for_linux(manifests)))
         if data is None:
             raise TarError("its index names a manifest that is not there")
-        document = _json(data)
+        match _json(data):
+            case {"layers": [*layers]}:
+                return [blob_path(_digest(layer)) for layer in layers]
+            case {"manifests": [first, *_] as manifests}:
+                data = blob(_digest(next(filter(_is_for_linux, manifests), first)))
+            case _:
+                break
     raise TarError("its index leads to no image")
 
 
-def _for_linux(manifests: list[object]) -> object:
-    def is_linux(manifest: object) -> bool:
-        platform = manifest.get("platform") if isinstance(manifest, dict) else None
-        return isinstance(platform, dict) and platform.get("os") == "linux"
-
-    return next((manifest for manifest in manifests if is_linux(manifest)), manifests[0])
+def _is_for_linux(manifest: object) -> bool:
+    match manifest:
+        case {"platform": {"os": "linux"}}:
+            return True
+        case _:
+            return False
 
 
 def _digest(descriptor: object) -> str:
-    digest = descriptor.get("digest") if isinstance(descriptor, dict) else None
-    if not isinstance(digest, str):
-        raise TarError("a descriptor without a digest")
-    return digest
+    match descriptor:
+        case {"digest": str(digest)}:
+            return digest
+        case _:
+            raise TarError("a descriptor without a digest")
 
 
 def _json(data: bytes) -> object:

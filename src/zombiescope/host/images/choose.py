@@ -12,8 +12,9 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import accumulate
 
-from zombiescope.errors import ObservationError, UsageError
+from zombiescope.errors import ObservationError, UsageError, reason_of
 from zombiescope.facts.names import shown
 from zombiescope.host.bounds import Budget, bounded, input_bytes, limit_child
 from zombiescope.host.images.archive import (
@@ -34,7 +35,6 @@ from zombiescope.host.safe_open import open_regular
 REFERENCES = (b"docker://", b"docker-daemon:", b"containers-storage:")
 MOST_BYTES = 32 << 30
 _SECONDS = 3600
-_LINES = 3
 
 
 def is_reference(path: bytes) -> bool:
@@ -45,24 +45,14 @@ def is_reference(path: bytes) -> bool:
 def pulled(reference: bytes) -> Iterator[bytes]:
     """The image as an OCI archive in a folder of our own, removed at the end. Raises ObservationError."""
     what = f"cannot read the image {shown(reference)}"
-    program = shutil.which("skopeo")
-    if program is None:
+    if shutil.which("skopeo") is None:
         hint = "install skopeo, or `docker save` it into a file and give that"
         raise ObservationError(what, "skopeo, which pulls it, is not installed", hint)
     with tempfile.TemporaryDirectory(prefix="zombiescope-", dir=roomy_folder()) as folder:
         file = os.fsencode(folder) + b"/image.tar"
-        command = [
-            os.fsencode(program),
-            b"copy",
-            b"--override-os",
-            b"linux",
-            b"--quiet",
-            reference,
-            b"oci-archive:" + file,
-        ]
         try:
             done = subprocess.run(
-                command,
+                [b"skopeo", b"copy", b"--override-os", b"linux", b"--quiet", reference, b"oci-archive:" + file],
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 timeout=_SECONDS,
@@ -73,7 +63,7 @@ def pulled(reference: bytes) -> Iterator[bytes]:
         except subprocess.TimeoutExpired as error:
             raise ObservationError(what, "skopeo did not end within an hour", "is the registry reachable?") from error
         if done.returncode:
-            said = " ".join(shown(line) for line in done.stderr.strip().splitlines()[-_LINES:])[:500]
+            said = " ".join(shown(line) for line in done.stderr.strip().splitlines()[-3:])[:500]
             hint = f"skopeo inspect {shown(reference)}"
             raise ObservationError(what, said or f"skopeo ended with status {done.returncode}", hint)
         yield file
@@ -95,21 +85,19 @@ def open_image(
     if is_reference(path):
         with pulled(path) as file:
             return open_image(file, wanted_paths, progress, large_paths)
-    tree = MemoryTree(wanted_paths, large_paths)
+    what = f"cannot read the image {shown(path)}"
     try:
         mode = os.stat(path).st_mode
-        with bounded(f"cannot read the image {shown(path)}", image_budget(path)):
-            return _read(path, mode, tree, progress)
+        with bounded(what, image_budget(path)):
+            return _read(path, mode, MemoryTree(wanted_paths, large_paths), progress)
     except FileNotFoundError as error:
         raise UsageError(f"cannot read {shown(path)}", "there is no such file", "give an image archive") from error
     except (TarError, EOFError, NotImplementedError, *UNPACKING_ERRORS) as error:
-        why = str(error) or "it ends too early"
         raise ObservationError(
-            f"cannot read the image {shown(path)}", why, "is it whole? nothing of it was judged"
+            what, str(error) or "it ends too early", "is it whole? nothing of it was judged"
         ) from error
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        raise ObservationError(f"cannot read the image {shown(path)}", why, "is it whole?") from error
+        raise ObservationError(what, reason_of(error), "is it whole?") from error
 
 
 def image_budget(path: bytes) -> Budget:
@@ -125,8 +113,8 @@ def image_budget(path: bytes) -> Budget:
 def _input_bytes(path: bytes) -> int:
     """Of a disk, where stat tells nothing, what seeking to its end tells; of a layout, all its files."""
     if os.path.isdir(path):
-        files = (os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names)
-        return sum(input_bytes(os.lstat(file)) for file in files)
+        walk = os.walk(path)
+        return sum(input_bytes(os.lstat(os.path.join(folder, name))) for folder, _, names in walk for name in names)
     status = os.stat(path)
     if not stat.S_ISBLK(status.st_mode):
         return input_bytes(status)
@@ -135,13 +123,11 @@ def _input_bytes(path: bytes) -> int:
 
 
 def _read(path: bytes, mode: int, tree: MemoryTree, progress: Progress) -> Image:
-    if stat.S_ISDIR(mode):
-        return Image(tree, _read_layout(path, tree, progress))
-    if not (stat.S_ISREG(mode) or stat.S_ISBLK(mode)):
+    if not (stat.S_ISREG(mode) or stat.S_ISBLK(mode) or stat.S_ISDIR(mode)):
         raise UsageError(
             f"cannot use {shown(path)} as an image", "it is neither a file nor a folder", "give an archive"
         )
-    return Image(tree, _read_file(path, tree, progress))
+    return Image(tree, (_read_layout if stat.S_ISDIR(mode) else _read_file)(path, tree, progress))
 
 
 def _read_file(path: bytes, tree: MemoryTree, progress: Progress) -> str:
@@ -178,20 +164,19 @@ def _read_raw(path: bytes, layout: Layout, tree: MemoryTree) -> str:
 
 def _read_layout(path: bytes, tree: MemoryTree, progress: Progress) -> str:
     if not os.path.exists(os.path.join(path, b"oci-layout")):
-        hint = f"zombiescope audit --root {shown(path)}"
-        raise UsageError(f"cannot use {shown(path)} as an image", "a folder that is no OCI layout", hint)
-    layers = oci_layers(_document(path + b"/index.json"), lambda digest: _document(path + blob_path(digest)))
-    files = [path + layer for layer in layers]
-    total = sum(os.stat(file).st_size for file in files)
-    done, allowance = 0, Allowance(total)
-    for name in files:
-        with os.fdopen(open_regular(name)[0], "rb") as file:
-            size = os.fstat(file.fileno()).st_size
+        raise UsageError(
+            f"cannot use {shown(path)} as an image",
+            "a folder that is no OCI layout",
+            f"zombiescope audit --root {shown(path)}",
+        )
+    names = oci_layers(_document(path + b"/index.json"), lambda digest: _document(path + blob_path(digest)))
+    sizes = [os.stat(path + name).st_size for name in names]
+    total, allowance = sum(sizes), Allowance(sum(sizes))
+    for name, done, size in zip(names, accumulate(sizes, initial=0), sizes, strict=False):
+        with os.fdopen(open_regular(path + name)[0], "rb") as file:
             first = file.read(BLOCK)
-            before = done
-            source = FileSource(file, lambda at, before=before: progress(before + at, total), size)  # type: ignore[misc]
+            source = FileSource(file, lambda at, done=done: progress(done + at, total), size)  # type: ignore[misc]
             lay(read_layer(opened(source, first, allowance), tree), tree)
-            done += size
     return "OCI layout"
 
 

@@ -14,19 +14,19 @@ import struct
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, NamedTuple
 
 from zombiescope.errors import ObservationError, UsageError
 from zombiescope.facts.names import shown
 from zombiescope.host.bounds import limit_child
-from zombiescope.host.files import READ_LIMIT_BYTES, Entry, Kind
+from zombiescope.host.files import READ_LIMIT_BYTES, Entry, Kind, kind_of
 from zombiescope.host.images.archive import MemoryTree
 
 _LINE = re.compile(rb"/(\d+)/(\d{6})/\d+/\d+/([^/]*)/(\d*)/")
-_KINDS = {0o100000: Kind.FILE, 0o040000: Kind.FOLDER, 0o120000: Kind.LINK}
-_DEPTH = 12
-_FOLDERS_AT_MOST = 5000
+
+_DEPTH, _FOLDERS_AT_MOST = 12, 5000
 _ROOT_INODE = 2
 _MOST_SAID = 32 << 20
 """What debugfs may write into one file: 5,000 folders with 200 names each."""
@@ -36,8 +36,7 @@ _DEBUGFS_BYTES = 224 << 20
 _DEBUGFS_SECONDS = 30
 """For one list of questions: a whole one takes less than a second."""
 _LONGEST_TARGET = 4096
-MAGIC_OFFSET = 0x438
-MAGIC = b"\x53\xef"
+MAGIC_OFFSET, MAGIC = 0x438, b"\x53\xef"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ class _Item:
 
     @property
     def kind(self) -> Kind:
-        return _KINDS.get(self.mode & 0o170000, Kind.OTHER)
+        return kind_of(self.mode)
 
 
 def partitions(head: bytes) -> list[int]:
@@ -57,18 +56,14 @@ def partitions(head: bytes) -> list[int]:
     if head[510:512] != b"\x55\xaa":
         return []
     if head[512:520] == b"EFI PART":
-        entries = (head[at : at + 128] for at in range(1024, len(head), 128))
-        return [
-            struct.unpack_from("<Q", entry, 32)[0] * 512 for entry in entries if len(entry) == 128 and any(entry[:16])
-        ]
-    entries = (head[446 + 16 * number : 462 + 16 * number] for number in range(4))
-    return [struct.unpack_from("<I", entry, 8)[0] * 512 for entry in entries if entry[4]]
+        table = head[1024 : len(head) // 128 * 128]
+        return [first * 512 for kind, first in struct.iter_unpack("<16s16xQ88x", table) if any(kind)]
+    return [first * 512 for _, kind, first, _ in struct.iter_unpack("<4I", head[446:510]) if kind & 0xFF]
 
 
 def read_ext4(image: bytes, offset: int, tree: MemoryTree) -> None:
-    program = find_debugfs("cannot read a raw ext4 image")
-    device = os.path.abspath(image) + (f"?offset={offset}".encode() if offset else b"")
-    reader = _Debugfs(os.fsencode(program), device)
+    program = os.fsencode(find_debugfs("cannot read a raw ext4 image"))
+    reader = _Debugfs(program, os.path.abspath(image) + (f"?offset={offset}".encode() if offset else b""))
     folders = [_Item(b"", _ROOT_INODE, 0o040755, 0)]
     seen = {_ROOT_INODE}
     for _ in range(_DEPTH):
@@ -78,8 +73,7 @@ def read_ext4(image: bytes, offset: int, tree: MemoryTree) -> None:
         seen.update(item.inode for item in folders)
         if len(seen) > _FOLDERS_AT_MOST:
             tree.refuse(b"/", f"more than {_FOLDERS_AT_MOST:,} folders: the rest was not read")
-            return
-        if not folders:
+        if len(seen) > _FOLDERS_AT_MOST or not folders:
             return
 
 
@@ -98,13 +92,13 @@ def roomy_folder() -> str | None:
 
 class _Debugfs:
     def __init__(self, program: bytes, device: bytes) -> None:
-        self._program = program
-        self._device = device
+        self._program, self._device = program, device
 
     def listings(self, folders: list[_Item]) -> Iterator[_Item]:
-        answers = self._ask([f"ls -p <{folder.inode}>" for folder in folders])
-        for folder, answer in zip(folders, answers, strict=True):
-            yield from _items(folder.path, answer)
+        for folder, answer in zip(folders, self._ask([f"ls -p <{folder.inode}>" for folder in folders]), strict=True):
+            for said in filter(None, map(_LINE.fullmatch, answer.split(b"\n"))):
+                if said[3] not in (b"", b".", b"..") and int(said[1]):
+                    yield _Item(folder.path + b"/" + said[3], int(said[1]), int(said[2], 8), int(said[4] or b"0"))
 
     def fill(self, items: list[_Item], tree: MemoryTree) -> None:
         targets = self._targets([item for item in items if item.kind is Kind.LINK])
@@ -120,44 +114,38 @@ class _Debugfs:
         """Short ones are in the inode; longer ones are content."""
         found: dict[int, bytes] = {}
         for link, answer in zip(links, self._ask([f"stat <{link.inode}>" for link in links]), strict=True):
-            said = re.search(rb'^Fast link dest: "(.*)"$', answer, re.MULTILINE | re.DOTALL)
-            if said:
+            if said := re.search(rb'^Fast link dest: "(.*)"$', answer, re.MULTILINE | re.DOTALL):
                 found[link.inode] = said[1]
         return found | self._contents(
             [link for link in links if link.inode not in found and link.size < _LONGEST_TARGET]
         )
 
     def _contents(self, files: list[_Item]) -> dict[int, bytes]:
-        if not files:
-            return {}
         found: dict[int, bytes] = {}
         with tempfile.TemporaryDirectory(prefix="zombiescope-") as folder:
             self._ask([f"dump <{file.inode}> {folder}/{file.inode}" for file in files])
             for file in files:
-                try:
-                    with open(f"{folder}/{file.inode}", "rb") as handle:
-                        found[file.inode] = handle.read(READ_LIMIT_BYTES + 1)[:READ_LIMIT_BYTES]
-                except FileNotFoundError:
-                    continue
+                with suppress(FileNotFoundError), open(f"{folder}/{file.inode}", "rb") as handle:
+                    found[file.inode] = handle.read(READ_LIMIT_BYTES)
         return found
 
     def _ask(self, commands: list[str]) -> list[bytes]:
         """One answer a command; debugfs repeats each command before its answer."""
         if not commands:
             return []
-        script = "".join(f"{command}\n" for command in commands).encode()
-        said, complaints = self._run(script)
-        marks, at = [], 0
+        said, complaints = self._run("".join(f"{command}\n" for command in commands).encode())
+        begins, ends = [0], []
         for command in commands:
             mark = b"debugfs: " + command.encode() + b"\n"
-            begin = said.find(mark, at)
-            if begin < 0:
-                why = shown(complaints[-1]) if complaints else "debugfs gave no answer"
-                raise ObservationError("cannot read the image", why, "try e2fsck -n")
-            at = begin + len(mark)
-            marks.append((begin, at))
-        ends = [*(begin for begin, _ in marks[1:]), len(said)]
-        return [said[begin:end] for (_, begin), end in zip(marks, ends, strict=True)]
+            ends.append(said.find(mark, begins[-1]))
+            begins.append(ends[-1] + len(mark))
+            if ends[-1] < 0:
+                raise ObservationError(
+                    "cannot read the image",
+                    shown(complaints[-1]) if complaints else "debugfs gave no answer",
+                    "try e2fsck -n",
+                )
+        return [said[begin:end] for begin, end in zip(begins[1:], [*ends[1:], len(said)], strict=True)]
 
     def _run(self, script: bytes) -> tuple[bytes, list[bytes]]:
         """What it said, and its complaints by line. Into files, whose size the kernel bounds."""
@@ -173,18 +161,12 @@ class _Debugfs:
                     preexec_fn=lambda: limit_child(_MOST_SAID, _DEBUGFS_SECONDS, _DEBUGFS_BYTES),
                 )
             except subprocess.TimeoutExpired as error:
-                why = "debugfs did not end within 5 minutes"
-                raise ObservationError("cannot read the image", why, "is it damaged?") from error
+                raise ObservationError(
+                    "cannot read the image", "debugfs did not end within 5 minutes", "is it damaged?"
+                ) from error
             out.seek(0)
             errors.seek(0)
             return out.read(_MOST_SAID), errors.read(_MOST_COMPLAINTS).strip().splitlines()
-
-
-def _items(folder: bytes, answer: bytes) -> Iterator[_Item]:
-    for line in answer.split(b"\n"):
-        said = _LINE.fullmatch(line)
-        if said and said[3] not in (b"", b".", b"..") and int(said[1]):
-            yield _Item(folder + b"/" + said[3], int(said[1]), int(said[2], 8), int(said[4] or b"0"))
 
 
 _SECTOR = 512
@@ -241,33 +223,29 @@ def disk_of(file: IO[bytes], path: bytes) -> Disk | None:
         if struct.unpack_from("<I", head, 76)[0] == 4:
             raise _refused(path, "a VDI disk with a parent")
         return Disk("VDI disk", "vdi")
-    if head.startswith(b"vhdxfile"):
-        return Disk("VHDX disk", "vhdx")
-    return _vhd(file, head, path)
+    return Disk("VHDX disk", "vhdx") if head.startswith(b"vhdxfile") else _vhd(file, head, path)
 
 
 def _qcow2(head: bytes, path: bytes) -> Disk:
     version, backing = struct.unpack_from(">IQ", head, 4)
     features = struct.unpack_from(">Q", head, 72)[0] if version >= 3 else 0
-    if backing:
-        raise _refused(path, "a qcow2 disk with a backing file")
-    if features & 4:
-        raise _refused(path, "a qcow2 disk with its data in another file")
+    if backing or features & 4:
+        raise _refused(path, f"a qcow2 disk with {'a backing file' if backing else 'its data in another file'}")
     return Disk("qcow2 disk", "qcow2", is_encrypted=bool(struct.unpack_from(">I", head, 32)[0]))
 
 
 def _vmdk(file: IO[bytes], head: bytes, path: bytes) -> Disk:
     offset, sectors = struct.unpack_from("<QQ", head, 28)
     said = _at(file, offset * _SECTOR, min(sectors * _SECTOR, _DESCRIPTOR_BYTES)).partition(b"\0")[0].lower()
-    parent = [line for line in said.splitlines() if line.replace(b" ", b"").startswith(b"parentcid=")]
-    if b"parentfilenamehint" in said or any(b"ffffffff" not in line for line in parent):
+    parents = (line for line in said.splitlines() if line.replace(b" ", b"").startswith(b"parentcid="))
+    if b"parentfilenamehint" in said or any(b"ffffffff" not in line for line in parents):
         raise _refused(path, "a VMDK disk with a parent")
     return Disk("VMDK disk", "vmdk")
 
 
 def _vhd(file: IO[bytes], head: bytes, path: bytes) -> Disk | None:
-    size = file.seek(0, os.SEEK_END)
-    foot = head if head.startswith(b"conectix") else _at(file, max(size - _SECTOR, 0), _SECTOR).ljust(_SECTOR, b"\0")
+    last = max(file.seek(0, os.SEEK_END) - _SECTOR, 0)
+    foot = head if head.startswith(b"conectix") else _at(file, last, _SECTOR).ljust(_SECTOR, b"\0")
     if not foot.startswith(b"conectix"):
         return None
     if struct.unpack_from(">I", foot, 60)[0] not in (2, 3):
@@ -285,9 +263,7 @@ def layout_of(file: IO[bytes]) -> Layout:
     found = {start: name for start in starts if (name := _system(file, start))}
     types = [head[446 + 16 * number + 4] for number in range(4)] if head[510:512] == b"\x55\xaa" else []
     is_more = any(kind in _EXTENDED for kind in types) or _at(file, 4096, 8) == b"EFI PART"
-    if bare and not found:
-        found[0] = bare
-    return Layout(found, bool(starts) or is_more, is_more)
+    return Layout(found or ({0: bare} if bare else {}), bool(starts) or is_more, is_more)
 
 
 def _system(file: IO[bytes], start: int) -> str:

@@ -18,23 +18,21 @@ import secrets
 import select
 import shutil
 import signal
-import stat
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from zombiescope.errors import ObservationError
 from zombiescope.facts.names import shown
 from zombiescope.host.bounds import limit_child
-from zombiescope.host.files import READ_LIMIT_BYTES, Entry, Files, Kind
-from zombiescope.host.images.archive import SINGLE_FILES, STREAMED_FOLDERS, Layer, MemoryTree, collect, lay
+from zombiescope.host.files import READ_LIMIT_BYTES, Entry, Files, Kind, kind_of
+from zombiescope.host.images.archive import SINGLE_FILES, STREAMED_FOLDERS, TOO_MUCH, Layer, MemoryTree, collect, lay
 from zombiescope.host.images.disks import Disk
 from zombiescope.host.images.streams import Allowance
-from zombiescope.host.images.tar import members
+from zombiescope.host.images.tar import Type, members
 
-_ANSWER_SECONDS = 300.0
-_WHOLE_SECONDS = 1800.0
+_ANSWER_SECONDS, _WHOLE_SECONDS = 300.0, 1800.0
 _CPU_SECONDS = 1200
 """Of each process: a launch under emulation takes 6 s, a search for systems as much again."""
 _FILE_BYTES = 6 << 30
@@ -65,9 +63,7 @@ class Guest:
     def ask(self, command: str, seconds: float = _ANSWER_SECONDS) -> bytes:
         """The answer; what went wrong is in `complaint`."""
         self._say(command)
-        deadline = time.monotonic() + seconds
-        while self._mark not in self._ready:
-            self._more(deadline)
+        self._wait_for(lambda: self._mark in self._ready, seconds)
         answer, _, self._ready = self._ready.partition(self._mark)
         self._hear()
         return answer
@@ -79,9 +75,7 @@ class Guest:
     def stream(self, command: str) -> Stream | None:
         """A tar archive on the way out; None where the answer was none."""
         self._say(command)
-        deadline = time.monotonic() + _ANSWER_SECONDS
-        while len(self._ready) < len(self._mark):
-            self._more(deadline)
+        self._wait_for(lambda: len(self._ready) >= len(self._mark))
         if self._ready.startswith(self._mark):
             self._ready = self._ready[len(self._mark) :]
             self._hear()
@@ -90,44 +84,41 @@ class Guest:
 
     def take(self, size: int) -> bytes:
         """So many bytes of a stream."""
-        deadline = time.monotonic() + _ANSWER_SECONDS
-        while len(self._ready) < size:
-            self._more(deadline)
+        self._wait_for(lambda: len(self._ready) >= size)
         data, self._ready = self._ready[:size], self._ready[size:]
         self._allowance.take(size)
         return data
 
     def end_stream(self) -> None:
         """Past the padding, up to the mark."""
-        deadline = time.monotonic() + _ANSWER_SECONDS
-        while self._mark not in self._ready:
-            self._more(deadline)
+        self._wait_for(lambda: self._mark in self._ready)
         rest, _, self._ready = self._ready.partition(self._mark)
         self._hear()
         if rest.strip(b"\0") or self.complaint:
-            why = self.complaint or "libguestfs sent more than an archive"
-            raise ObservationError(self._what, why, "is its file system damaged?")
+            raise ObservationError(
+                self._what, self.complaint or "libguestfs sent more than an archive", "is its file system damaged?"
+            )
 
     def _say(self, command: str) -> None:
         self._hear()
         self.complaint = ""
-        prefix = "" if command == "run" else "-"
         try:
-            self._in.write(f"{prefix}{command}\necho {self._mark.decode()}".encode())
+            self._in.write(f"{'' if command == 'run' else '-'}{command}\necho {self._mark.decode()}".encode())
             self._in.flush()
         except BrokenPipeError:
             raise self._ended() from None
 
-    def _more(self, deadline: float) -> None:
-        left = min(deadline, self._ends_at) - time.monotonic()
-        if left <= 0 or not select.select([self._out], [], [], left)[0]:
-            raise ObservationError(
-                self._what, "libguestfs did not answer in time", "is it damaged? try guestfish by hand"
-            )
-        data = os.read(self._out, _CHUNK)
-        if not data:
-            raise self._ended()
-        self._ready += data
+    def _wait_for(self, is_there: Callable[[], bool], seconds: float = _ANSWER_SECONDS) -> None:
+        deadline = min(time.monotonic() + seconds, self._ends_at)
+        while not is_there():
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([self._out], [], [], left)[0]:
+                raise ObservationError(
+                    self._what, "libguestfs did not answer in time", "is it damaged? try guestfish by hand"
+                )
+            if not (data := os.read(self._out, _CHUNK)):
+                raise self._ended()
+            self._ready += data
 
     def _hear(self) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -191,20 +182,19 @@ def guestfish(path: bytes, disk: Disk, what: str, *, is_written: bool = False) -
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     """At the end of its questions it ends by itself and cleans up; else all that it started is in its process group."""
-    if process.stdin is not None:
-        with contextlib.suppress(BrokenPipeError):
-            process.stdin.close()
-    if process.stdout is not None:
-        process.stdout.close()
-    for number in (None, signal.SIGTERM, signal.SIGKILL):
-        if number is not None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, number)
+    assert process.stdin
+    assert process.stdout
+    assert process.stderr
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.close()
+    process.stdout.close()
+    for number in (0, signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, number)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(_END_SECONDS)
             break
-    if process.stderr is not None:
-        process.stderr.close()
+    process.stderr.close()
 
 
 def nobody() -> int | None:
@@ -214,8 +204,7 @@ def nobody() -> int | None:
 
 def user_for(place: bytes) -> int | None:
     """nobody, if we are root and nobody can read the disk; else whoever we are."""
-    user = nobody()
-    if user is None:
+    if (user := nobody()) is None:
         return None
     try:
         asked = subprocess.run([b"test", b"-r", place], user=user, group=user, extra_groups=[], check=False)
@@ -224,9 +213,7 @@ def user_for(place: bytes) -> int | None:
     return user if asked.returncode == 0 else None
 
 
-_LAUNCH_SECONDS = 300.0
-_MOST_SYSTEMS = 64
-_MOST_LINKS = 500
+_MOST_SYSTEMS, _MOST_LINKS = 64, 500
 _TOP_LINKS = (
     b"/bin",
     b"/sbin",
@@ -260,7 +247,7 @@ def read_with_guestfs(path: bytes, disk: Disk, tree: MemoryTree) -> str:
     if disk.is_encrypted:
         raise ObservationError(what, "it is encrypted", "open it first, and give the decrypted device")
     with guestfish(path, disk, what) as guest:
-        guest.ask("run", _LAUNCH_SECONDS)
+        guest.ask("run")
         mounted = _mount(guest, tree, what)
         _fill(guest, tree)
         return ", ".join(mounted)
@@ -274,13 +261,15 @@ def find_root(guest: Guest, what: str) -> str:
         if any(kind in ("crypto_LUKS", "BitLocker") for _, _, kind in systems):
             raise ObservationError(what, "it is encrypted", "open it first, and give the decrypted device")
         roots = [name for name, _, kind in systems if kind not in ("swap", "unknown", "") and _is_root(guest, name)]
-        told = ", ".join(f"{name} ({kind})" for name, _, kind in systems) or "no file system"
         if not roots:
-            why = f"no system was found in it: {shown(told.encode())}"
-            raise ObservationError(what, why, "is it whole? nothing of it was judged")
+            told = ", ".join(f"{name} ({kind})" for name, _, kind in systems) or "no file system"
+            raise ObservationError(
+                what, f"no system was found in it: {shown(told.encode())}", "is it whole? nothing of it was judged"
+            )
     if len(roots) > 1:
-        hint = "give one of them: copy its disk, or mount it and use --root"
-        raise ObservationError(what, f"it holds {len(roots)} systems", hint)
+        raise ObservationError(
+            what, f"it holds {len(roots)} systems", "give one of them: copy its disk, or mount it and use --root"
+        )
     return roots[0]
 
 
@@ -289,9 +278,13 @@ def _is_root(guest: Guest, name: str) -> bool:
     if guest.complaint:
         return False
     folders = ("/etc", "/usr/lib/systemd", "/lib/systemd", "/etc/systemd")
-    has_etc, *has_systemd = [guest.ask(f"is-dir {folder}").strip() == b"true" for folder in folders]
+    has_etc, *has_systemd = [_is(guest, "dir", folder) for folder in folders]
     guest.ask("umount-all")
     return has_etc and any(has_systemd)
+
+
+def _is(guest: Guest, kind: str, path: bytes | str) -> bool:
+    return guest.ask(f"is-{kind} {quoted(path)}").strip() == b"true"
 
 
 def _mount(guest: Guest, tree: MemoryTree, what: str) -> list[str]:
@@ -320,72 +313,66 @@ def _fill(guest: Guest, tree: MemoryTree) -> None:
     for path in _TOP_LINKS:
         _put_link(guest, tree, path)
     for folder in STREAMED_FOLDERS:
-        if guest.ask(f"is-dir {quoted(folder)}").strip() != b"true" or _is_seen_through_a_link(tree, folder):
+        top = Files(tree).entry(b"/" + folder.split(b"/")[1])
+        # `/lib/systemd` where `/lib` is a link: the folder that it leads to is read.
+        if not _is(guest, "dir", folder) or (top is not None and top.kind is Kind.LINK):
             continue
-        source = guest.stream(f'tar-out {quoted(folder)} - "excludes:*-json.log*"')
-        if source is None:
+        if (source := guest.stream(f'tar-out {quoted(folder)} - "excludes:*-json.log*"')) is None:
             tree.refuse(folder, guest.complaint or "it could not be read")
             continue
         layer = Layer()
         for member in members(source):
             member.name = folder + b"/" + member.name.removeprefix(b"./")
-            if member.target and member.type.name == "HARD_LINK":
+            if member.target and member.type is Type.HARD_LINK:
                 member.target = folder + b"/" + member.target.removeprefix(b"./")
             collect(member, layer, tree)
         guest.end_stream()
         lay(layer, tree)
     for path in sorted({*SINGLE_FILES, *tree.wanted_paths}):
         if not path.startswith(b"/etc/"):
-            _put_single(guest, tree, path, path)
+            _put_single(guest, tree, path)
     _put_targets(guest, tree)
 
 
-def _is_seen_through_a_link(tree: MemoryTree, folder: bytes) -> bool:
-    """`/lib/systemd` where `/lib` is a link: the folder that it leads to is read."""
-    entry = Files(tree).entry(b"/" + folder.split(b"/")[1])
-    return entry is not None and entry.kind is Kind.LINK
-
-
 def _put_link(guest: Guest, tree: MemoryTree, path: bytes) -> None:
-    if guest.ask(f"is-symlink {quoted(path)}").strip() == b"true":
+    if _is(guest, "symlink", path):
         target = guest.ask(f"readlink {quoted(path)}").removesuffix(b"\n")
         if tree.reserve(path, len(target)):
             tree.put(path, Entry(Kind.LINK, len(target), target))
 
 
-def _put_single(guest: Guest, tree: MemoryTree, path: bytes, at: bytes) -> None:
-    """What is at `path`, kept under `at`; its text only where that is asked for."""
+def _put_targets(guest: Guest, tree: MemoryTree) -> None:
+    """Units that are links to files outside of the folders that were read."""
+    for path, target in tree.unit_links()[:_MOST_LINKS]:
+        place = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
+        if place != b"/dev/null" and not Files(tree).exists(path):
+            _put_single(guest, tree, place)
+
+
+def _put_single(guest: Guest, tree: MemoryTree, path: bytes) -> None:
+    """What is at `path`; its text only where that is asked for."""
     said = dict(line.partition(": ")[::2] for line in guest.words(f"statns {quoted(path)}"))
     if not said:
         if not _ABSENT.search(guest.complaint):
             tree.refuse(path, guest.complaint or "it could not be looked at")
         return
     mode, size = int(said.get("st_mode", "0")), int(said.get("st_size", "0"))
-    kind = Kind.FOLDER if stat.S_ISDIR(mode) else (Kind.FILE if stat.S_ISREG(mode) else Kind.OTHER)
-    is_read = kind is Kind.FILE and at not in tree.large_paths and size <= READ_LIMIT_BYTES
-    if kind is Kind.FILE and at not in tree.large_paths and not is_read:
-        tree.refuse(at, f"{size:,} bytes, more than {READ_LIMIT_BYTES:,}: not read")
-    if not tree.reserve(at, size if is_read else 0):
-        tree.refuse(at, "more than an audit keeps in memory: not read")
+    kind = kind_of(mode)
+    is_text = kind is Kind.FILE and path not in tree.large_paths
+    is_read = is_text and size <= READ_LIMIT_BYTES
+    if is_text and not is_read:
+        tree.refuse(path, f"{size:,} bytes, more than {READ_LIMIT_BYTES:,}: not read")
+    if not tree.reserve(path, size if is_read else 0):
+        tree.refuse(path, TOO_MUCH)
         return
     content = b""
     if is_read and size:
         try:
             content = base64.b64decode(guest.ask(f"base64-out {quoted(path)} -"))
         except binascii.Error:
-            tree.refuse(at, "it could not be read whole")
+            tree.refuse(path, "it could not be read whole")
             return
-    tree.put(at, Entry(kind, size, b"", bool(mode & 0o111)), content)
-
-
-def _put_targets(guest: Guest, tree: MemoryTree) -> None:
-    """Units that are links to files outside of the folders that were read."""
-    files = Files(tree)
-    for path, target in tree.unit_links()[:_MOST_LINKS]:
-        place = target if target.startswith(b"/") else posixpath.dirname(path) + b"/" + target
-        place = posixpath.normpath(place)
-        if place != b"/dev/null" and not files.exists(path):
-            _put_single(guest, tree, place, place)
+    tree.put(path, Entry(kind, size, b"", bool(mode & 0o111)), content)
 
 
 def quoted(path: bytes | str) -> str:

@@ -7,14 +7,14 @@ import bz2
 import importlib
 import lzma
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import IO, Protocol
 
 from zombiescope.host.images.tar import Member, Source, TarError
 from zombiescope.host.zstd import ZstdLibrary, ZstdUnpacker
 
-_CHUNK = 1 << 18
-_TOLD_EVERY = 1 << 20
+_CHUNK, _TOLD_EVERY = 1 << 18, 1 << 20
 _MOST_TIMES = 100
 """Images unpack to three times their size, sparse ones to thirty."""
 _LEAST_ALLOWED = 320 << 20
@@ -23,7 +23,6 @@ _STREAM_COST = 1 << 16
 """What beginning another packed stream counts for: one of nothing takes 14 bytes."""
 _XZ_MEMORY = 100 << 20
 """`xz -9` needs 65 MiB to unpack."""
-Progress = Callable[[int], None]
 UNPACKING_ERRORS = (zlib.error, lzma.LZMAError, ValueError)
 
 
@@ -52,11 +51,8 @@ class Allowance:
 class FileSource:
     """A seekable file; skipping costs nothing."""
 
-    def __init__(self, file: IO[bytes], progress: Progress, end: int) -> None:
-        self._file = file
-        self._progress = progress
-        self._end = end
-        self._told = 0
+    def __init__(self, file: IO[bytes], progress: Callable[[int], None], end: int) -> None:
+        self._file, self._progress, self._end, self._told = file, progress, end, 0
 
     def read(self, size: int) -> bytes:
         data = self._file.read(size)
@@ -80,40 +76,32 @@ class PackedSource:
     """What an unpacker makes of a source, a bounded piece at a time."""
 
     def __init__(self, source: Source | Member, first: bytes, allowance: Allowance) -> None:
-        self._source = source
-        self._allowance = allowance
-        self._packed = first
+        self._source, self._allowance, self._packed = source, allowance, first
         self._make = _unpacker_of(first)
         self._unpacker: Unpacker = self._make()
         self._ready = b""
 
     def read(self, size: int) -> bytes:
-        parts = []
-        while size > 0:
-            if not self._ready and not self._fill():
-                break
-            parts.append(self._ready[:size])
-            self._ready = self._ready[size:]
-            size -= len(parts[-1])
-        return b"".join(parts)
+        return b"".join(self._pieces(size))
 
     def skip(self, size: int) -> None:
-        while size > 0:
-            if not self._ready and not self._fill():
-                raise EOFError("the archive ends inside a member")
-            taken = min(size, len(self._ready))
-            self._ready = self._ready[taken:]
-            size -= taken
+        if sum(map(len, self._pieces(size))) < size:
+            raise EOFError("the archive ends inside a member")
+
+    def _pieces(self, size: int) -> Iterator[bytes]:
+        while size > 0 and self._fill():
+            piece, self._ready = self._ready[:size], self._ready[size:]
+            yield piece
+            size -= len(piece)
 
     def _fill(self) -> bool:
-        """Never more than one chunk ahead, however well it was packed."""
+        """Whether there is more; never more than one chunk ahead, however well it was packed."""
         while not self._ready:
             if self._unpacker.eof and not self._next_stream():
                 return False
             data = b""
             if self._unpacker.needs_input:
-                data = self._packed or self._source.read(_CHUNK)
-                self._packed = b""
+                data, self._packed = self._packed or self._source.read(_CHUNK), b""
                 if not data:
                     raise EOFError("the packed data ends too early")
             self._ready = self._unpacker.decompress(data, _CHUNK)
@@ -125,8 +113,7 @@ class PackedSource:
         rest = (self._unpacker.unused_data or self._source.read(_CHUNK)).lstrip(b"\0")
         if not is_packed(rest):
             return False
-        self._packed = rest
-        self._unpacker = self._make()
+        self._packed, self._unpacker = rest, self._make()
         self._allowance.take(_STREAM_COST)
         return True
 
@@ -135,27 +122,22 @@ class PrefixedSource:
     """A source of which some bytes were looked at already."""
 
     def __init__(self, first: bytes, source: Source | Member) -> None:
-        self._first = first
-        self._source = source
+        self._first, self._source = first, source
 
     def read(self, size: int) -> bytes:
-        if not self._first:
-            return self._source.read(size)
         taken, self._first = self._first[:size], self._first[size:]
         return taken if len(taken) == size else taken + self._source.read(size - len(taken))
 
     def skip(self, size: int) -> None:
-        taken = min(size, len(self._first))
-        self._first = self._first[taken:]
-        self._source.skip(size - taken)
+        taken, self._first = self._first[:size], self._first[size:]
+        self._source.skip(size - len(taken))
 
 
 class _Gzip:
     """zlib's object with the shape of the others."""
 
     def __init__(self) -> None:
-        self._inner = zlib.decompressobj(wbits=31)
-        self._tail = b""
+        self._inner, self._tail = zlib.decompressobj(wbits=31), b""
 
     @property
     def eof(self) -> bool:
@@ -175,33 +157,25 @@ class _Gzip:
         return made
 
 
+_GZIP, _BZIP2, _XZ, _ZSTD = b"\x1f\x8b", b"BZh", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd"
+
+
 def is_packed(first: bytes) -> bool:
-    return _unpacker_name(first) != ""
-
-
-def _unpacker_name(first: bytes) -> str:
-    signatures = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
-    return next((name for signature, name in signatures.items() if first.startswith(signature)), "")
+    return first.startswith((_GZIP, _BZIP2, _XZ, _ZSTD))
 
 
 def _unpacker_of(first: bytes) -> Callable[[], Unpacker]:
-    match _unpacker_name(first):
-        case "gzip":
-            return _Gzip
-        case "bzip2":
-            return bz2.BZ2Decompressor
-        case "xz":
-            return lambda: lzma.LZMADecompressor(memlimit=_XZ_MEMORY)
-        case _:
-            return _zstd()
+    if first.startswith(_ZSTD):
+        return _zstd()
+    if first.startswith(_XZ):
+        return lambda: lzma.LZMADecompressor(memlimit=_XZ_MEMORY)
+    return _Gzip if first.startswith(_GZIP) else bz2.BZ2Decompressor
 
 
 def _zstd() -> Callable[[], Unpacker]:
     """Python's own from 3.14 on, else the system's."""
-    try:
+    with suppress(ImportError):
         return importlib.import_module("compression.zstd").ZstdDecompressor  # type: ignore[no-any-return]
-    except ImportError:
-        pass
     try:
         library = ZstdLibrary()
     except (OSError, AttributeError) as error:

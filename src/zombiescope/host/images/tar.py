@@ -8,7 +8,8 @@ GNU long names, pax paths, sizes and links, and old GNU sparse maps. A damaged h
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
@@ -43,6 +44,9 @@ class Type(Enum):
     OTHER = "device or pipe"
 
 
+_TYPES = {b"1": Type.HARD_LINK, b"2": Type.LINK, b"5": Type.FOLDER} | dict.fromkeys((b"3", b"4", b"6"), Type.OTHER)
+
+
 @dataclass(slots=True)
 class Member:
     name: bytes
@@ -51,13 +55,12 @@ class Member:
     target: bytes
     mode: int
     _source: Source
-    _left: int = field(default=0)
+    _left: int = 0
 
     def read(self, size: int) -> bytes:
         """The next bytes of the content; short only at its end."""
-        wanted = min(size, self._left)
-        data = _exactly(self._source, wanted)
-        self._left -= wanted
+        data = _exactly(self._source, min(size, self._left))
+        self._left -= len(data)
         return data
 
     def content(self) -> bytes:
@@ -80,14 +83,12 @@ def members(source: Source) -> Iterator[Member]:
     extended: dict[str, bytes] = {}
     unused = 0
     while True:
-        header = source.read(BLOCK)
-        if header == bytes(BLOCK):
+        if (header := source.read(BLOCK)) == bytes(BLOCK):
             return
         if len(header) < BLOCK:
             raise EOFError("the archive ends without its end mark")
         _check(header)
-        kind = header[156:157]
-        size = _number(header[124:136])
+        kind, size = header[156:157], _number(header[124:136])
         if kind in b"xgLK":
             _extend(source, kind, size, extended)
             unused += BLOCK + size
@@ -109,25 +110,17 @@ def _member(source: Source, header: bytes, kind: bytes, size: int, extended: dic
 
     if "size" in extended:
         size = _decimal(extended["size"])
-    name = header[:100].split(b"\0", 1)[0]
-    if header[257:262] == b"ustar" and header[263:265] == b"00":
-        prefix = header[345:500].split(b"\0", 1)[0]
-        name = prefix + b"/" + name if prefix else name
-    types = {
-        b"1": Type.HARD_LINK,
-        b"2": Type.LINK,
-        b"5": Type.FOLDER,
-        b"3": Type.OTHER,
-        b"4": Type.OTHER,
-        b"6": Type.OTHER,
-    }
-    type_ = types.get(kind, Type.FILE)
+    name, target = _until_nul(header[:100]), _until_nul(header[157:257])
+    if header[257:262] == b"ustar" and header[263:265] == b"00" and (prefix := _until_nul(header[345:500])):
+        name = prefix + b"/" + name
     name = said("path", name)
-    if kind == b"\0" and name.endswith(b"/"):
-        type_ = Type.FOLDER
+    type_ = _TYPES.get(b"5" if kind == b"\0" and name.endswith(b"/") else kind, Type.FILE)
     held = size if type_ is Type.FILE else 0
-    target = said("linkpath", header[157:257].split(b"\0", 1)[0])
-    return Member(name, type_, held, target, _number(header[100:108]), source, held)
+    return Member(name, type_, held, said("linkpath", target), _number(header[100:108]), source, held)
+
+
+def _until_nul(text: bytes) -> bytes:
+    return text.partition(b"\0")[0]
 
 
 def _extend(source: Source, kind: bytes, size: int, extended: dict[str, bytes]) -> None:
@@ -136,7 +129,7 @@ def _extend(source: Source, kind: bytes, size: int, extended: dict[str, bytes]) 
     data = _exactly(source, size)
     source.skip(-size % BLOCK)
     if kind in b"LK":
-        extended["path" if kind == b"L" else "linkpath"] = data.split(b"\0", 1)[0]
+        extended["path" if kind == b"L" else "linkpath"] = _until_nul(data)
         return
     prefix = "global " if kind == b"g" else ""
     for key, value in _records(data.rstrip(b"\0")):
@@ -146,7 +139,7 @@ def _extend(source: Source, kind: bytes, size: int, extended: dict[str, bytes]) 
 
 def _records(data: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Key and value of each pax record. Nothing is copied but the record itself: a header may have a quarter of a million."""
-    at, count = 0, 0
+    at = count = 0
     while at < len(data):
         blank = data.find(b" ", at, at + _LONGEST_DECIMAL + 1)
         end = at + _decimal(data[at : max(at, blank)])
@@ -167,19 +160,17 @@ def _skip_sparse_maps(source: Source, header: bytes) -> None:
 
 
 def _check(header: bytes) -> None:
-    try:
-        expected = int(header[148:156].strip(b" \0") or b"-1", 8)
-    except ValueError:
-        expected = -1
-    if expected != sum(header[:148]) + 8 * 32 + sum(header[156:]):
-        raise TarError("a header with a wrong checksum: damaged, or not a tar archive")
+    with suppress(ValueError):
+        if int(header[148:156].strip(b" \0") or b"-1", 8) == sum(header[:148]) + 8 * 32 + sum(header[156:]):
+            return
+    raise TarError("a header with a wrong checksum: damaged, or not a tar archive")
 
 
 def _number(text: bytes) -> int:
     if text[0] & 0x80:
         return int.from_bytes(bytes([text[0] & 0x7F]) + text[1:], "big") if text[0] == 0x80 else 0
     try:
-        number = int(text.split(b"\0", 1)[0].strip() or b"0", 8)
+        number = int(_until_nul(text).strip() or b"0", 8)
     except ValueError as error:
         raise TarError("a header with a number that is none") from error
     if number < 0:

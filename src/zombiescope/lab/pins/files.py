@@ -12,20 +12,26 @@ import mmap
 import os
 import socket
 import time
+from dataclasses import dataclass, field
 
 from zombiescope.errors import ActionFailedError, ObservationError
 from zombiescope.host.page_size import PAGE_BYTES
+from zombiescope.host.safe_paths import descriptor_of
 from zombiescope.lab.hierarchy import squeeze
-from zombiescope.lab.pins.pin import Bench, Pin, require_mappings, write_page
+from zombiescope.lab.pins.pin import Pin, require_mappings, write_page
 from zombiescope.lab.places import disk_folder, has_swap, make_run_folder, tmpfs_folder
 
-_EVICTION_TRIES = 5
-_SWAP_TRIES = 200
+_EVICTION_TRIES, _SWAP_TRIES = 5, 200
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
+@dataclass(eq=False)
 class _FilePin(Pin):
-    folder: str
+    place = staticmethod(disk_folder)
+    """Where the files of a run lie."""
+
+    def __post_init__(self) -> None:
+        self.folder = self.place(self.bench.run)
 
     def announce(self) -> None:
         self.bench.journal.intend("folder", path=self.folder)
@@ -37,10 +43,7 @@ class _FilePin(Pin):
 
 class Tmpfs(_FilePin):
     kind = "tmpfs"
-
-    def __init__(self, bench: Bench) -> None:
-        super().__init__(bench)
-        self.folder = tmpfs_folder(bench.run)
+    place = staticmethod(tmpfs_folder)
 
     def charge(self, index: int, folder: str) -> None:
         write_page(self.file(index))
@@ -53,13 +56,7 @@ class Child(Tmpfs):
     is_nested = True
 
 
-class _DiskPin(_FilePin):
-    def __init__(self, bench: Bench) -> None:
-        super().__init__(bench)
-        self.folder = disk_folder(bench.run)
-
-
-class PageCache(_DiskPin):
+class PageCache(_FilePin):
     kind = "page-cache"
 
     def prepare(self, indexes: range) -> None:
@@ -71,14 +68,11 @@ class PageCache(_DiskPin):
             _evict(self.file(index))
 
     def charge(self, index: int, folder: str) -> None:
-        descriptor = os.open(self.file(index), os.O_RDONLY | os.O_NOATIME)
-        try:
+        with descriptor_of(self.file(index), os.O_RDONLY | os.O_NOATIME) as descriptor:
             os.pread(descriptor, PAGE_BYTES, 0)
-        finally:
-            os.close(descriptor)
 
 
-class DirtyFile(_DiskPin):
+class DirtyFile(_FilePin):
     kind = "dirty-file"
 
     def prepare(self, indexes: range) -> None:
@@ -90,51 +84,47 @@ class DirtyFile(_DiskPin):
         write_page(self.file(index))
 
 
+@dataclass(eq=False)
 class MappedFile(PageCache):
     """The hopping process maps each page at once and ends when the staying one has mapped them all: a page is never without."""
 
     kind = "mapped-file"
     is_held = True
 
-    def __init__(self, bench: Bench) -> None:
-        super().__init__(bench)
-        self._maps: list[mmap.mmap] = []
-        self._hopping: socket.socket | None = None
-        self._staying: socket.socket | None = None
+    _maps: list[mmap.mmap] = field(default_factory=list)
+    _ends: tuple[socket.socket, socket.socket] | None = None
+    """Of the hopping process, and of the staying one."""
 
     def refuse(self) -> None:
         require_mappings(self.bench.count)
 
     def prepare(self, indexes: range) -> None:
         super().prepare(indexes)
-        self._hopping, self._staying = socket.socketpair()
+        self._ends = socket.socketpair()
 
     def charge(self, index: int, folder: str) -> None:
         super().charge(index, folder)
         self._map(index)
 
     def hand_over(self) -> None:
-        assert self._hopping is not None
-        assert self._staying is not None
-        self._staying.close()
-        self._hopping.send(b"m")
-        self._hopping.recv(1)
+        assert self._ends is not None
+        hopping, staying = self._ends
+        staying.close()
+        hopping.send(b"m")
+        hopping.recv(1)
 
     def adopt(self) -> None:
-        assert self._hopping is not None
-        assert self._staying is not None
-        self._hopping.close()
-        if self._staying.recv(1):
+        assert self._ends is not None
+        hopping, staying = self._ends
+        hopping.close()
+        if staying.recv(1):
             for index in range(self.bench.count):
                 self._map(index)
-        self._staying.close()
+        staying.close()
 
     def _map(self, index: int) -> None:
-        descriptor = os.open(self.file(index), os.O_RDONLY | os.O_NOATIME)
-        try:
+        with descriptor_of(self.file(index), os.O_RDONLY | os.O_NOATIME) as descriptor:
             view = mmap.mmap(descriptor, PAGE_BYTES, mmap.MAP_SHARED, mmap.PROT_READ)
-        finally:
-            os.close(descriptor)
         view[0]
         self._maps.append(view)
 
@@ -170,15 +160,12 @@ class Swap(Tmpfs):
 
 def _evict(path: str) -> None:
     """Drops the file's page, so that the next reader is charged for it."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOATIME)
-    try:
+    with descriptor_of(path, os.O_RDONLY | os.O_NOATIME) as descriptor:
         for _ in range(_EVICTION_TRIES):
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
             if not is_resident(path):
                 return
             os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
     raise ActionFailedError(
         f"cannot drop the cached page of {path}", "the file system keeps it", "try --pin dirty-file or tmpfs"
     )
@@ -186,25 +173,18 @@ def _evict(path: str) -> None:
 
 def is_resident(path: str) -> bool:
     """Whether the file's first page is in memory, asked without touching it."""
-    descriptor = os.open(path, os.O_RDWR)
-    try:
-        with mmap.mmap(descriptor, PAGE_BYTES, mmap.MAP_SHARED) as view:
-            answer = (ctypes.c_ubyte * 1)()
-            anchor = ctypes.c_char.from_buffer(view)
-            failed = _libc.mincore(ctypes.c_void_p(ctypes.addressof(anchor)), ctypes.c_size_t(PAGE_BYTES), answer)
-            del anchor
-            return failed != 0 or bool(answer[0] & 1)
-    finally:
-        os.close(descriptor)
+    with descriptor_of(path, os.O_RDWR) as descriptor, mmap.mmap(descriptor, PAGE_BYTES, mmap.MAP_SHARED) as view:
+        answer = (ctypes.c_ubyte * 1)()
+        anchor = ctypes.c_char.from_buffer(view)
+        failed = _libc.mincore(ctypes.c_void_p(ctypes.addressof(anchor)), ctypes.c_size_t(PAGE_BYTES), answer)
+        del anchor
+        return failed != 0 or bool(answer[0] & 1)
 
 
 def sync_filesystem(folder: str) -> None:
     """syncfs(2): what `sync` does, for the one file system."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
+    with descriptor_of(folder, os.O_RDONLY | os.O_DIRECTORY) as descriptor:
         sync_filesystem_of(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def sync_filesystem_of(descriptor: int) -> None:

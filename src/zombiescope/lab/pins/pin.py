@@ -11,14 +11,15 @@ import os
 import resource
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from zombiescope.errors import ObservationError
 from zombiescope.host.page_size import PAGE_BYTES
+from zombiescope.host.safe_paths import held_open
 from zombiescope.lab.hierarchy import MemoryHierarchy
 from zombiescope.lab.truth import RunJournal
 
-_SPARE_DESCRIPTORS = 64
-_SPARE_MAPPINGS = 1000
+_SPARE_DESCRIPTORS, _SPARE_MAPPINGS = 64, 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +33,11 @@ class Bench:
     count: int
 
 
+@dataclass(eq=False)
 class Pin:
     """One kind. The defaults are those of a pin that stays by itself, such as a file."""
 
-    kind: str
+    kind: ClassVar[str]
     bytes_each = PAGE_BYTES
     is_held = False
     """A process must stay alive outside the dead cgroups."""
@@ -44,8 +46,7 @@ class Pin:
     dies_last = False
     """The cgroups are removed only when the hopping process has ended and its memory has left them: see `finish`."""
 
-    def __init__(self, bench: Bench) -> None:
-        self.bench = bench
+    bench: Bench
 
     def refuse(self) -> None:
         """Raises when this host cannot have such zombies. Changes nothing."""
@@ -77,11 +78,8 @@ class Pin:
 
 
 def write_page(path: str) -> None:
-    descriptor = os.open(path, os.O_CREAT | os.O_WRONLY, 0o600)
-    try:
+    with held_open(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600)) as descriptor:
         os.write(descriptor, b"z" * PAGE_BYTES)
-    finally:
-        os.close(descriptor)
 
 
 def require_descriptors(count: int) -> None:

@@ -9,12 +9,13 @@ import mmap
 import os
 import socket
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from zombiescope.errors import ObservationError
 from zombiescope.host.page_size import PAGE_BYTES
+from zombiescope.host.safe_open import last_error
 from zombiescope.lab.hierarchy import write_file
-from zombiescope.lab.pins.pin import Bench, Pin, require_descriptors, require_mappings
+from zombiescope.lab.pins.pin import Pin, require_descriptors, require_mappings
 from zombiescope.lab.places import LAB, SYSV_KEY_BASE, SYSV_KEY_COUNT, SYSV_MARK, text_of
 
 _IPC_CREAT, _IPC_EXCL, _IPC_RMID = 0o1000, 0o2000, 0
@@ -34,22 +35,15 @@ class Segment:
     """Process id of who made it."""
 
 
-def _raise() -> None:
-    number = ctypes.get_errno()
-    raise OSError(number, os.strerror(number))
-
-
 def make_segment(offset: int) -> tuple[Segment, int]:
     """Makes one segment of a page at the next free key from `offset` on; returns it and the offset after it."""
     for step in range(SYSV_KEY_COUNT):
         key = SYSV_KEY_BASE + (offset + step) % SYSV_KEY_COUNT
-        number = _libc.shmget(key, PAGE_BYTES, _IPC_CREAT | _IPC_EXCL | 0o600)
-        if number >= 0:
+        if (number := _libc.shmget(key, PAGE_BYTES, _IPC_CREAT | _IPC_EXCL | 0o600)) >= 0:
             return Segment(key, number, os.getpid()), offset + step + 1
         if ctypes.get_errno() != errno.EEXIST:
             break
-    _raise()
-    raise AssertionError
+    raise last_error()
 
 
 def mark_segment(segment: Segment, run: str) -> None:
@@ -62,7 +56,7 @@ def mark_segment(segment: Segment, run: str) -> None:
 def _attach(segment: Segment, flags: int) -> int:
     address = _libc.shmat(segment.id, None, flags)
     if address is None or address == ctypes.c_void_p(-1).value:
-        _raise()
+        raise last_error()
     return int(address)
 
 
@@ -74,10 +68,8 @@ def owner_of(segment: Segment) -> str | None:
         return None
     head = ctypes.string_at(address, len(SYSV_MARK) + 48)
     _libc.shmdt(address)
-    if not head.strip(b"\0"):
-        return ""
     if not head.startswith(SYSV_MARK):
-        return None
+        return None if head.strip(b"\0") else ""
     return head[len(SYSV_MARK) :].split(b"\0")[0].decode("ascii", "replace")
 
 
@@ -86,24 +78,24 @@ def list_candidates(table: str | None = None) -> list[Segment]:
     found = []
     for line in (text_of("/proc/sysvipc/shm") if table is None else table).splitlines()[1:]:
         fields = line.split()
-        if len(fields) < 10:
-            continue
-        key, number, size, creator, uid = int(fields[0]), int(fields[1]), int(fields[3]), int(fields[4]), int(fields[7])
-        in_range = 0 <= (key & 0xFFFFFFFF) - SYSV_KEY_BASE < SYSV_KEY_COUNT
-        if in_range and size == PAGE_BYTES and uid == os.geteuid():
-            found.append(Segment(key & 0xFFFFFFFF, number, creator))
+        if len(fields) >= 10:
+            key, number, size, creator, uid = (int(fields[place]) for place in (0, 1, 3, 4, 7))
+            in_range = 0 <= (key & 0xFFFFFFFF) - SYSV_KEY_BASE < SYSV_KEY_COUNT
+            if in_range and size == PAGE_BYTES and uid == os.geteuid():
+                found.append(Segment(key & 0xFFFFFFFF, number, creator))
     return found
 
 
 def remove_segment(segment: Segment) -> None:
     if _libc.shmctl(segment.id, _IPC_RMID, None) != 0 and ctypes.get_errno() not in (errno.EINVAL, errno.EIDRM):
-        _raise()
+        raise last_error()
 
 
 _TCP_LIMIT = "memory.kmem.tcp.limit_in_bytes"
 _FILES_A_MESSAGE = 200
 
 
+@dataclass(eq=False)
 class Socket(Pin):
     """A TCP socket made inside and held outside. On v1 sockets are accounted only below a TCP memory limit."""
 
@@ -111,12 +103,10 @@ class Socket(Pin):
     bytes_each = 0
     is_held = True
 
-    def __init__(self, bench: Bench) -> None:
-        super().__init__(bench)
-        self._sockets: list[socket.socket] = []
-        self._held: list[int] = []
-        self._sender: socket.socket | None = None
-        self._receiver: socket.socket | None = None
+    _sockets: list[socket.socket] = field(default_factory=list)
+    _held: list[int] = field(default_factory=list)
+    _ends: tuple[socket.socket, socket.socket] | None = None
+    """Of the hopping process, and of the staying one."""
 
     def refuse(self) -> None:
         hierarchy = self.bench.hierarchy
@@ -132,7 +122,7 @@ class Socket(Pin):
 
     def prepare(self, indexes: range) -> None:
         require_descriptors(len(indexes))
-        self._sender, self._receiver = socket.socketpair()
+        self._ends = socket.socketpair()
 
     def arm(self, folder: str) -> None:
         if not self.bench.hierarchy.is_unified:
@@ -142,17 +132,17 @@ class Socket(Pin):
         self._sockets.append(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
 
     def hand_over(self) -> None:
-        assert self._sender is not None
+        assert self._ends is not None
         for start in range(0, len(self._sockets), _FILES_A_MESSAGE):
             batch = [each.fileno() for each in self._sockets[start : start + _FILES_A_MESSAGE]]
-            socket.send_fds(self._sender, [b"s"], batch)
+            socket.send_fds(self._ends[0], [b"s"], batch)
 
     def adopt(self) -> None:
-        assert self._sender is not None
-        assert self._receiver is not None
-        self._sender.close()
+        assert self._ends is not None
+        sender, receiver = self._ends
+        sender.close()
         while len(self._held) < self.bench.count:
-            message, files, _, _ = socket.recv_fds(self._receiver, 1, _FILES_A_MESSAGE)
+            message, files, _, _ = socket.recv_fds(receiver, 1, _FILES_A_MESSAGE)
             if not message:
                 return
             self._held.extend(files)
@@ -173,13 +163,12 @@ class Visible(Pin):
     bytes_each = 0
 
 
+@dataclass(eq=False)
 class Memfd(Pin):
     kind = "memfd"
     is_held = True
 
-    def __init__(self, bench: Bench) -> None:
-        super().__init__(bench)
-        self._files: list[int] = []
+    _files: list[int] = field(default_factory=list)
 
     def prepare(self, indexes: range) -> None:
         require_descriptors(len(indexes))
@@ -195,15 +184,14 @@ class Memfd(Pin):
         return f"{LAB}-{self.bench.run}-{index:06d}"
 
 
+@dataclass(eq=False)
 class SharedAnon(Pin):
     """Every zombie's page in a mapping of its own, made by and shared with the process that stays."""
 
     kind = "shared-anon"
     is_held = True
 
-    def __init__(self, bench: Bench) -> None:
-        super().__init__(bench)
-        self._maps: list[mmap.mmap] = []
+    _maps: list[mmap.mmap] = field(default_factory=list)
 
     def refuse(self) -> None:
         require_mappings(self.bench.count)
@@ -215,12 +203,11 @@ class SharedAnon(Pin):
         self._maps[index][:] = b"z" * PAGE_BYTES
 
 
+@dataclass(eq=False)
 class SysvShm(Pin):
     kind = "sysv-shm"
 
-    def __init__(self, bench: Bench) -> None:
-        super().__init__(bench)
-        self._segments: list[Segment] = []
+    _segments: list[Segment] = field(default_factory=list)
 
     def announce(self) -> None:
         self.bench.journal.intend("sysv", first_key=SYSV_KEY_BASE, keys=SYSV_KEY_COUNT)

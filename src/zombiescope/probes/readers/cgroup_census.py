@@ -44,8 +44,7 @@ def read_census(host: Host, hierarchy: Hierarchy) -> Census | Gap:
         return Gap(
             "memcg.counted", hierarchy.partial_view, "run on the host itself, or give the host's root with --root"
         )
-    first = _look(host, hierarchy)
-    if isinstance(first, Gap):
+    if isinstance(first := _look(host, hierarchy), Gap):
         return first
     if first.look.zombies == 0:
         return _census([first])
@@ -73,8 +72,9 @@ def read_live_tree(host: Host, hierarchy: Hierarchy) -> LiveTree | Gap:
         return refusal("memcg.live", hierarchy.mount_point, error)
     if walk.unreadable:
         path, code = walk.unreadable[0]
-        why = OSError(code, f"Cannot be listed ({errno.errorcode.get(code, code)})")
-        return refusal("memcg.live", hierarchy.place(path), why)
+        return refusal(
+            "memcg.live", hierarchy.place(path), OSError(code, f"Cannot be listed ({errno.errorcode.get(code, code)})")
+        )
     return LiveTree(walk.paths, walk.leaves)
 
 
@@ -85,54 +85,47 @@ def _census(seen: list[_Seen]) -> Census:
     if unknown:
         return Census(last.source, looks, last.tree, None, (unknown[0],))
     counts = [entry.parents for entry in seen if not isinstance(entry.parents, Gap)]
-    lowest = {path: min(count.get(path, 0) for count in counts) for path in counts[0]}
-    return Census(last.source, looks, last.tree, {path: zombies for path, zombies in lowest.items() if zombies})
+    lowest = {path: least for path in counts[0] if (least := min(count.get(path, 0) for count in counts))}
+    return Census(last.source, looks, last.tree, lowest)
 
 
 def _look(host: Host, hierarchy: Hierarchy, before: _Seen | None = None) -> _Seen | Gap:
     if hierarchy.version is HierarchyVersion.V1:
         return _counted_look(host, hierarchy, before.tree if before else None)
-    seen = _v2_look(host, hierarchy, before)
-    if not isinstance(seen, Gap):
-        return seen
-    fallback = _counted_look(host, hierarchy)
-    return seen if isinstance(fallback, Gap) else fallback
+    if isinstance(seen := _v2_totals(host, hierarchy), Gap):
+        fallback = _counted_look(host, hierarchy)
+        return seen if isinstance(fallback, Gap) else fallback
+    return seen._replace(parents=_v2_parents(host, hierarchy, seen.source, before)) if seen.look.zombies else seen
 
 
 def _counted_look(host: Host, hierarchy: Hierarchy, known: LiveTree | None = None) -> _Seen | Gap:
     """The kernel's number against the directories: v1, and v2 where cgroup.stat does not say."""
-    before = read_controller_row(host)
-    if isinstance(before, Gap):
+    if isinstance(before := read_controller_row(host), Gap):
         return before
     tree = known if known and host.is_live and _is_as_large(host, hierarchy, known) else read_live_tree(host, hierarchy)
     if isinstance(tree, Gap):
         return tree
-    after = read_controller_row(host)
-    if isinstance(after, Gap):
+    if isinstance(after := read_controller_row(host), Gap):
         return after
     live = len(tree.paths)
     # A directory is certainly counted: fewer counted than directories only means births while we walked.
     look = Look(max(min(before.cgroups, after.cgroups), live), live)
     which = "on cgroup v1" if hierarchy.version is HierarchyVersion.V1 else "where cgroup.stat does not say"
-    unknown = Gap(_PARENTS, f"plain files give only the total {which}", "sudo zombiescope scan --exact")
-    return _Seen(look, CountSource.PROC_CGROUPS, tree, unknown)
+    return _Seen(
+        look,
+        CountSource.PROC_CGROUPS,
+        tree,
+        Gap(_PARENTS, f"plain files give only the total {which}", "sudo zombiescope scan --exact"),
+    )
 
 
 def _is_as_large(host: Host, hierarchy: Hierarchy, tree: LiveTree) -> bool:
     """The directories that had children still have as many: then a large tree need not be walked again."""
-    leaves = set(tree.leaves)
-    inner = [path for path in tree.paths if path not in leaves]
+    inner = set(tree.paths).difference(tree.leaves)
     try:
         return 1 + sum(len(host.subdirectories(hierarchy.place(path))) for path in inner) == len(tree.paths)
     except OSError:
         return False
-
-
-def _v2_look(host: Host, hierarchy: Hierarchy, before: _Seen | None) -> _Seen | Gap:
-    seen = _v2_totals(host, hierarchy)
-    if isinstance(seen, Gap) or not seen.look.zombies:
-        return seen
-    return seen._replace(parents=_v2_parents(host, hierarchy, seen.source, before))
 
 
 def _v2_totals(host: Host, hierarchy: Hierarchy) -> _Seen | Gap:
@@ -141,10 +134,9 @@ def _v2_totals(host: Host, hierarchy: Hierarchy) -> _Seen | Gap:
         counted = _v2_counts(flat_keyed(host.read(path)))
     except OSError as error:
         return refusal("memcg.counted", path, error)
-    if counted is None:
-        return Gap("memcg.counted", f"{shown(path)} has no count of dying cgroups")
-    look, source = counted
-    return _Seen(look, source, None, {})
+    return (
+        _Seen(*counted, None, {}) if counted else Gap("memcg.counted", f"{shown(path)} has no count of dying cgroups")
+    )
 
 
 def _v2_parents(host: Host, hierarchy: Hierarchy, source: CountSource, before: _Seen | None) -> dict[bytes, int] | Gap:
@@ -174,8 +166,7 @@ class _DyingCounts:
     """Zombies by nearest live ancestor: each directory's dying count less those of its live children."""
 
     def __init__(self, host: Host, hierarchy: Hierarchy, source: CountSource) -> None:
-        self._host = host
-        self._hierarchy = hierarchy
+        self._host, self._hierarchy = host, hierarchy
         self._key = b"nr_dying_subsys_memory" if source is CountSource.CGROUP_STAT_SUBSYS else b"nr_dying_descendants"
 
     def attribute(self) -> dict[bytes, int]:
@@ -189,8 +180,7 @@ class _DyingCounts:
                 if dying
                 else []
             )
-            own = dying - sum(count for _, count in below)
-            if own > 0:
+            if (own := dying - sum(count for _, count in below)) > 0:
                 parents[path] = own
             pending.extend((child, count) for child, count in below if count)
         return parents
@@ -231,29 +221,24 @@ def _parent(path: bytes) -> bytes:
     return path.rpartition(b"/")[0] or b"/"
 
 
-MOST_SEEN = 400
-EXAMPLES = 3
+MOST_SEEN, EXAMPLES = 400, 3
 _FACT = "visible_leak.empty_directories"
 
 
 def read_empty_directories(host: Host, hierarchy: Hierarchy, leaves: Sequence[bytes]) -> EmptyDirectories | Gap:
-    step = max(-(-len(leaves) // MOST_SEEN), 1)
-    sample = leaves[::step]
-    seen = 0
-    empty: list[bytes] = []
-    for path in sample:
+    seen: dict[bytes, bool] = {}
+    for path in leaves[:: max(-(-len(leaves) // MOST_SEEN), 1)]:
         try:
-            is_empty = _is_empty(host, hierarchy, path)
+            seen[path] = _is_empty(host, hierarchy, path)
         except OSError as error:
-            if error.errno == errno.ENODEV or (error.errno == errno.ENOENT and host.is_live):
-                continue
-            return refusal(_FACT, error.filename or hierarchy.place(path), error)
-        seen += 1
-        if is_empty:
-            empty.append(path)
+            is_gone = error.errno == errno.ENODEV or (error.errno == errno.ENOENT and host.is_live)
+            if not is_gone:
+                return refusal(_FACT, error.filename or hierarchy.place(path), error)
     if leaves and not seen:
         return Gap(_FACT, "every cgroup that was looked at went away meanwhile", "look again")
-    return EmptyDirectories(len(leaves), seen, len(empty), tuple(empty[:: max(len(empty) // EXAMPLES, 1)][:EXAMPLES]))
+    empty = [path for path, is_empty in seen.items() if is_empty]
+    examples = empty[:: max(len(empty) // EXAMPLES, 1)][:EXAMPLES]
+    return EmptyDirectories(len(leaves), len(seen), len(empty), tuple(examples))
 
 
 def _is_empty(host: Host, hierarchy: Hierarchy, path: bytes) -> bool:

@@ -73,8 +73,7 @@ def read_cgroup_births(
     if not host.is_live or seconds <= 0:
         return Counter()
     start = host.monotonic()
-    watch = watch_births(host, hierarchy)
-    if isinstance(watch, Gap):
+    if isinstance(watch := watch_births(host, hierarchy), Gap):
         return watch
     while (over := host.monotonic() - start) < seconds:
         progress(over)
@@ -135,11 +134,12 @@ def open_ledger(host: Host, hierarchy: Hierarchy, tiers: Sequence[EventTier] = A
     if not host.is_live:
         return Gap("births", "nothing happens in a folder", "run on the host itself")
     refused: list[Gap] = []
-    for tier in (EventTier.BPF, EventTier.TRACEFS):
-        if tier not in tiers:
-            continue
+    for tier in [each for each in (EventTier.BPF, EventTier.TRACEFS) if each in tiers]:
         try:
-            return _open(tier, host, hierarchy, tuple(refused))
+            number = _hierarchy_number(host, hierarchy)
+            if tier is EventTier.BPF:
+                return BpfLedger(number, host.wait, host.wall_clock)
+            return TraceLedger(number, host.wall_clock, refused=tuple(refused))
         except ObservationError as error:
             refused.append(Gap(f"events.{tier}", error.why, error.hint))
     if EventTier.POLLING in tiers:
@@ -147,18 +147,10 @@ def open_ledger(host: Host, hierarchy: Hierarchy, tiers: Sequence[EventTier] = A
     return refused[-1] if refused else Gap("births", "no way to see events was allowed")
 
 
-def _open(tier: EventTier, host: Host, hierarchy: Hierarchy, why: tuple[Gap, ...]) -> Ledger:
-    number = _hierarchy_number(host, hierarchy)
-    if tier is EventTier.BPF:
-        return BpfLedger(number, host.wait, host.wall_clock)
-    return TraceLedger(number, host.wall_clock, refused=why)
-
-
 def _hierarchy_number(host: Host, hierarchy: Hierarchy) -> int:
     """The kernel's number of the hierarchy; the unified one is 0, also where /proc/cgroups has no row for memory."""
     if hierarchy.version is HierarchyVersion.V2:
         return 0
-    row = read_controller_row(host)
-    if isinstance(row, ControllerRow):
+    if isinstance(row := read_controller_row(host), ControllerRow):
         return row.hierarchy
     raise ObservationError("cannot watch cgroup events", row.reason, row.hint)

@@ -21,8 +21,7 @@ from zombiescope.facts.units import RestartingContainer, Schedule
 from zombiescope.host.access import Host, names_or_nothing, read_or_nothing
 from zombiescope.host.files import Files
 
-PODS = b"/var/log/pods"
-LINKS = b"/var/log/containers"
+PODS, LINKS = b"/var/log/pods", b"/var/log/containers"
 _UID = rb"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32})"
 _FOLDER = re.compile(rb"([^_]+)_(.+)_([0-9A-Za-z-]+)", re.DOTALL)
 _LINK = re.compile(rb"([^_]+)_([^_]+)_(.+)-([0-9a-f]{64})\.log", re.DOTALL)
@@ -52,10 +51,8 @@ def read_pod_folders(files: Files) -> list[PodFolder]:
 
 
 def parsed_folders(names: Iterable[bytes]) -> Iterator[PodFolder]:
-    for name in names:
-        found = _FOLDER.fullmatch(name)
-        if found:
-            yield PodFolder(name, found[3].decode("ascii"), shown(found[1]), shown(found[2]))
+    for found in filter(None, map(_FOLDER.fullmatch, names)):
+        yield PodFolder(found[0], found[3].decode("ascii"), shown(found[1]), shown(found[2]))
 
 
 def read_links(files: Files) -> list[bytes]:
@@ -78,11 +75,9 @@ def read_container(files: Files, pod: PodFolder, name: bytes) -> Container:
     restarts = counts[-1] if counts else 0
     entry = files.entry(folder)
     started = entry.modified_at if entry and counts else None
-    pause = None
-    if started is not None and len(counts) > 1:
-        before = files.entry(folder + b"/%d.log" % counts[-2])
-        if before is not None and before.modified_at is not None:
-            pause = max(started - before.modified_at, 0.0)
+    before = files.entry(folder + b"/%d.log" % counts[-2]) if started is not None and len(counts) > 1 else None
+    ended = before.modified_at if before else None
+    pause = max(started - ended, 0.0) if started is not None and ended is not None else None
     return Container(shown(name), restarts, started, pause)
 
 
@@ -106,10 +101,9 @@ _NAMED = re.compile(rb"--(?:hostname-override|node-name)[=\0]([A-Za-z0-9.-]+)\0"
 def read_node_name(host: Host) -> str:
     """As kubelet was told to call this node; empty where it was told nothing, or cannot be seen."""
     for process in filter(bytes.isdigit, names_or_nothing(host, b"/proc")):
-        if read_or_nothing(host, b"/proc/" + process + b"/comm").strip() in _KUBELETS:
-            found = _NAMED.search(read_or_nothing(host, b"/proc/" + process + b"/cmdline"))
-            if found:
-                return found[1].decode("ascii")
+        is_kubelet = read_or_nothing(host, b"/proc/" + process + b"/comm").strip() in _KUBELETS
+        if is_kubelet and (found := _NAMED.search(read_or_nothing(host, b"/proc/" + process + b"/cmdline"))):
+            return found[1].decode("ascii")
     return ""
 
 
@@ -124,14 +118,21 @@ def own_pod(mountinfo: bytes, cgroup: bytes) -> str:
     return inside[1].decode("ascii") if inside else ""
 
 
+def read_pod_volumes(host: Host) -> dict[str, bytes]:
+    """File systems that kubelet mounted for a pod, such as an emptyDir in memory, by device and each with its place: as the machine
+    itself has them mounted, for a pod of ours sees its own mounts alone."""
+    rows = (line.split(b" ") for line in read_or_nothing(host, b"/proc/1/mountinfo").splitlines())
+    return {
+        words[2].decode("ascii", "replace"): words[4]
+        for words in rows
+        if len(words) > 4 and words[3] == b"/" and _MOUNTED.search(words[4])
+    }
+
+
 _DOCKER = b"/var/lib/docker/containers"
 
 
-def read_containers(files: Files) -> tuple[RestartingContainer, ...]:
-    return tuple(_docker(files))
-
-
-def _docker(files: Files) -> Iterator[RestartingContainer]:
+def read_containers(files: Files) -> Iterator[RestartingContainer]:
     for name in files.list(_DOCKER):
         path = _DOCKER + b"/" + name + b"/config.v2.json"
         try:
@@ -152,10 +153,9 @@ def _with_state(found: RestartingContainer, state: object) -> RestartingContaine
     reason = "OOMKilled" if state.get("OOMKilled") is True else ""
     is_running = state.get("Running") is True and state.get("Restarting") is not True
     pause = began - ended if began is not None and ended is not None and began > ended else None
-    last = max((at for at in (began, ended) if at is not None), default=None)
     return replace(
         found,
-        restarted_at=last,
+        restarted_at=max((at for at in (began, ended) if at is not None), default=None),
         pause_seconds=pause,
         is_running=is_running,
         ended=(reason, code if isinstance(code, int) and not is_running else None),
@@ -164,9 +164,8 @@ def _with_state(found: RestartingContainer, state: object) -> RestartingContaine
 
 def _time(said: object) -> float | None:
     """RFC 3339 with nanoseconds; the year 1 stands for never."""
-    text = said if isinstance(said, str) else ""
     try:
-        moment = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(said if isinstance(said, str) else "")
     except ValueError:
         return None
     return moment.timestamp() if moment.year > 1970 and moment.tzinfo else None
@@ -181,9 +180,8 @@ def read_container_ids(files: Files) -> frozenset[str]:
 
 
 _TABLES = (b"/etc/crontab", b"/etc/anacrontab")
-_FOLDERS = (b"/etc/cron.d",)
+_FOLDERS = (b"/etc/cron.d", b"/var/spool/cron/crontabs", b"/var/spool/cron")
 _PERIODS = (b"hourly", b"daily", b"weekly", b"monthly", b"yearly")
-_SPOOLS = (b"/var/spool/cron/crontabs", b"/var/spool/cron")
 _LINE = re.compile(rb"\s*(@\w+|(?:[\d*/,A-Za-z-]+\s+){4}[\d*/,A-Za-z-]+)\s+(.*)")
 _START = re.compile(rb"S\d\d(.+)")
 
@@ -193,14 +191,11 @@ def read_schedules(files: Files) -> tuple[Schedule, ...]:
 
 
 def _cron(files: Files) -> Iterator[Schedule]:
-    for path in (*_TABLES, *(folder + b"/" + name for folder in (*_FOLDERS, *_SPOOLS) for name in files.list(folder))):
+    for path in (*_TABLES, *(folder + b"/" + name for folder in _FOLDERS for name in files.list(folder))):
         name = path.rpartition(b"/")[2]
-        if name.startswith(b"."):
-            continue
-        for line in (files.read(path) or b"").splitlines():
-            said = None if line.lstrip().startswith(b"#") else _LINE.match(line)
-            if said:
-                yield Schedule("cron", shown(name), shown(path), shown(said[1]), shown(said[2].strip()))
+        lines = [] if name.startswith(b".") else (files.read(path) or b"").splitlines()
+        for said in filter(None, map(_LINE.match, lines)):
+            yield Schedule("cron", shown(name), shown(path), shown(said[1]), shown(said[2].strip()))
     for period in _PERIODS:
         folder = b"/etc/cron." + period
         for name in files.list(folder):
@@ -214,8 +209,7 @@ def _scripts(files: Files) -> Iterator[Schedule]:
     levels: dict[bytes, list[str]] = {}
     for level in (b"2", b"3", b"4", b"5", b"S"):
         for link in files.list(b"/etc/rc" + level + b".d"):
-            said = _START.fullmatch(link)
-            if said:
+            if said := _START.fullmatch(link):
                 levels.setdefault(said[1], []).append(level.decode())
     for name in files.list(b"/etc/init.d"):
         entry = files.entry(b"/etc/init.d/" + name)

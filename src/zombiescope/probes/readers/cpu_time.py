@@ -17,7 +17,7 @@ from zombiescope.facts.reclaim import Throttle
 from zombiescope.facts.units import RealTimeSeen, RealTimeTask
 from zombiescope.host.access import Host, beside_recording, names_or_nothing, read_or_nothing
 from zombiescope.probes.cgroups import read_cgroup_mounts
-from zombiescope.probes.kernel_text import flat_keyed, quoted, refusal
+from zombiescope.probes.kernel_text import TICKS_PER_SECOND, flat_keyed, quoted, read_or_gap, refusal
 
 THROTTLING_FACT = "pressure.throttled"
 _MOST_GROUPS = 4000
@@ -26,8 +26,7 @@ _NANOSECONDS, _MICROSECONDS = b"throttled_time", b"throttled_usec"
 
 def read_throttling(host: Host) -> dict[bytes, Throttle] | Gap:
     """By path; those with a quota alone."""
-    mount = _cpu_mount(host)
-    if isinstance(mount, Gap):
+    if isinstance(mount := _cpu_mount(host), Gap):
         return mount
     try:
         walk = host.directories(mount)
@@ -39,8 +38,7 @@ def read_throttling(host: Host) -> dict[bytes, Throttle] | Gap:
         if _has_no_quota(host, place):
             continue
         values = flat_keyed(read_or_nothing(host, place + b"/cpu.stat"))
-        periods = values.get(b"nr_periods", 0)
-        if periods:
+        if periods := values.get(b"nr_periods", 0):
             waited = values.get(_NANOSECONDS, 0) / 1e9 or values.get(_MICROSECONDS, 0) / 1e6
             found[path] = Throttle(periods, values.get(b"nr_throttled", 0), waited)
     return found
@@ -57,8 +55,7 @@ def _has_no_quota(host: Host, place: bytes) -> bool:
 
 
 def _cpu_mount(host: Host) -> bytes | Gap:
-    mounts = read_cgroup_mounts(host, THROTTLING_FACT)
-    if isinstance(mounts, Gap):
+    if isinstance(mounts := read_cgroup_mounts(host, THROTTLING_FACT), Gap):
         return mounts
     for mount in mounts:
         if not mount.is_v2 and b"cpu" in mount.options:
@@ -66,19 +63,16 @@ def _cpu_mount(host: Host) -> bytes | Gap:
     unified = [mount.point for mount in mounts if mount.is_v2]
     if not unified:
         return Gap(THROTTLING_FACT, "no cgroup hierarchy with the cpu controller is mounted in this view")
-    path = unified[-1] + b"/cgroup.controllers"
-    try:
-        controllers = host.read(path).split()
-    except OSError as error:
-        return refusal(THROTTLING_FACT, path, error)
-    return unified[-1] if b"cpu" in controllers else Gap(THROTTLING_FACT, "the unified hierarchy has no cpu controller")
+    if isinstance(text := read_or_gap(host, unified[-1] + b"/cgroup.controllers", THROTTLING_FACT), Gap):
+        return text
+    return (
+        unified[-1] if b"cpu" in text.split() else Gap(THROTTLING_FACT, "the unified hierarchy has no cpu controller")
+    )
 
 
 PATH = b"/proc/stat"
 FACT = "cores"
-_COUNTERS = 8
-_LEAST = 4
-_LARGEST = 1 << 64
+_LEAST, _COUNTERS, _LARGEST = 4, 8, 1 << 64
 _WIDTH = 11
 """Words of a line: the core and ten counters."""
 
@@ -88,17 +82,14 @@ def read_cpu_time(host: Host) -> CoreLook | Gap:
     the wall clock, and waits by no other."""
     at = host.wall_clock()
     steady = host.monotonic() if host.is_live else at
-    try:
-        text = host.read(PATH)
-    except OSError as error:
-        return refusal(FACT, PATH, error)
-    found = parse_cpu_time(text)
+    text = read_or_gap(host, PATH, FACT)
+    found = text if isinstance(text, Gap) else parse_cpu_time(text)
     return found if isinstance(found, Gap) else CoreLook(at, steady, found)
 
 
 def parse_cpu_time(text: bytes) -> dict[int, CoreTicks] | Gap:
-    block = text.partition(b"\nintr")[0]  # the lines of the cores come first; the next is the longest of the file
-    lines = [line for line in block.split(b"\n") if line.startswith(b"cpu") and not line.startswith(b"cpu ")]
+    rows = text.partition(b"\nintr")[0].split(b"\n")  # those of the cores come first; the next is the longest of all
+    lines = [line for line in rows if line.startswith(b"cpu") and not line.startswith(b"cpu ")]
     return _all_at_once(lines) or _one_by_one(lines)
 
 
@@ -119,8 +110,7 @@ def _all_at_once(lines: list[bytes]) -> dict[int, CoreTicks] | None:
 def _one_by_one(lines: list[bytes]) -> dict[int, CoreTicks] | Gap:
     cores: dict[int, CoreTicks] = {}
     for line in lines:
-        ticks = _ticks(*line.split())
-        if ticks is None:
+        if (ticks := _ticks(*line.split())) is None:
             return Gap(FACT, f"/proc/stat has a line that is not a core's: {quoted(line)}")
         cores[ticks[0]] = ticks[1]
     return cores or Gap(FACT, "/proc/stat names no core")
@@ -142,10 +132,9 @@ def _ticks(name: bytes, *counters: bytes) -> tuple[int, CoreTicks] | None:
 
 REAL_TIME_FACT = "real_time_tasks"
 _POLICIES = {1: "fifo", 2: "rr", 6: "deadline"}
-_USER_HZ = 100
 _LEAST_TICKS = 2
-# Fields of stat after the closing bracket of the name, counted from the state.
-_UTIME, _STIME, _THREADS, _CORE, _PRIORITY, _POLICY = 11, 12, 17, 36, 37, 38
+_WANTED = (11, 12, 17, 36, 37, 38)
+"""Fields of stat after the name, counted from the state: user and system time, threads, core, priority, policy."""
 
 
 class _Task(NamedTuple):
@@ -167,15 +156,14 @@ class RealTimeWatch:
         """Two looks tell the whole time between them."""
 
     def seen(self) -> RealTimeSeen | Gap:
-        outcome = self._host.experiment("real-time-tasks", self._outcome)
-        if outcome is None:
+        if (outcome := self._host.experiment("real-time-tasks", self._outcome)) is None:
             return Gap(
                 REAL_TIME_FACT, "nothing runs in a folder, and a recording from before this version did not keep it"
             )
         if "refused" in outcome:
             return Gap(REAL_TIME_FACT, str(outcome["refused"]))
         try:
-            tasks = tuple(self._task(row) for row in outcome["tasks"])
+            tasks = tuple(map(self._task, outcome["tasks"]))
             return RealTimeSeen(self._host.wall_clock(), float(outcome["seconds"]), tasks)
         except (KeyError, TypeError, ValueError):
             return Gap(REAL_TIME_FACT, "the recorded tasks are not in a form we know", "record the host again")
@@ -186,24 +174,21 @@ class RealTimeWatch:
     def _outcome(self) -> dict[str, Any]:
         if isinstance(self._before, Gap):
             return {"refused": self._before.reason}
-        after = _look(beside_recording(self._host))
-        if isinstance(after, Gap):
+        if isinstance(after := _look(beside_recording(self._host)), Gap):
             return {"refused": after.reason}
         rows: list[list[Any]] = []
         for (pid, tid), task in after.items():
             then = self._before.get((pid, tid))
             ran = task.ticks - (then.ticks if then else 0)
             if ran >= _LEAST_TICKS and task.policy in _POLICIES:
-                rows.append([tid, _POLICIES[task.policy], task.priority, ran / _USER_HZ, task.core])
+                rows.append([tid, _POLICIES[task.policy], task.priority, ran / TICKS_PER_SECOND, task.core])
         rows.sort(key=lambda row: -float(row[3]))
         return {"seconds": self._host.monotonic() - self._at, "tasks": rows[:20]}
 
     def _task(self, row: list[Any]) -> RealTimeTask:
         pid, policy, priority, seconds, core = row
-        return RealTimeTask(int(pid), self._name(int(pid)), str(policy), int(priority), float(seconds), int(core))
-
-    def _name(self, pid: int) -> str:
-        return shown(read_or_nothing(self._host, b"/proc/%d/comm" % pid).rstrip(b"\n"))
+        name = shown(read_or_nothing(self._host, b"/proc/%d/comm" % int(pid)).rstrip(b"\n"))
+        return RealTimeTask(int(pid), name, str(policy), int(priority), float(seconds), int(core))
 
 
 def _look(host: Host) -> dict[tuple[int, int], _Task] | Gap:
@@ -212,33 +197,23 @@ def _look(host: Host) -> dict[tuple[int, int], _Task] | Gap:
     except OSError as error:
         return refusal(REAL_TIME_FACT, b"/proc", error)
     found: dict[tuple[int, int], _Task] = {}
-    for name in names:
-        if not name.isdigit():
-            continue
+    for name in filter(bytes.isdigit, names):
         place = b"/proc/" + name
-        main = _read(host, place + b"/stat")
-        if main is None:
+        if (main := _read(host, place + b"/stat")) is None:
             continue
-        task, threads = main
-        found[int(name), int(name)] = task
-        if threads > 1:
-            for tid in _threads(host, place):
-                one = _read(host, place + b"/task/" + tid + b"/stat")
-                if one is not None:
-                    found[int(name), int(tid)] = one[0]
+        found[int(name), int(name)], threads = main
+        others = names_or_nothing(host, place + b"/task") if threads > 1 else ()
+        for tid in filter(bytes.isdigit, others):
+            if one := _read(host, place + b"/task/" + tid + b"/stat"):
+                found[int(name), int(tid)] = one[0]
     return found
-
-
-def _threads(host: Host, place: bytes) -> list[bytes]:
-    return [name for name in names_or_nothing(host, place + b"/task") if name.isdigit()]
 
 
 def _read(host: Host, path: bytes) -> tuple[_Task, int] | None:
     """A name may hold blanks and brackets: fields are counted from the last bracket. None: it is gone, or no such text."""
     try:
         fields = host.read(path).rpartition(b")")[2].split()
-        numbers = {field: int(fields[field]) for field in (_UTIME, _STIME, _THREADS, _CORE, _PRIORITY, _POLICY)}
+        user, system, threads, core, priority, policy = (int(fields[field]) for field in _WANTED)
     except (OSError, IndexError, ValueError):
         return None
-    ticks = numbers[_UTIME] + numbers[_STIME]
-    return _Task(ticks, numbers[_POLICY], numbers[_PRIORITY], numbers[_CORE]), numbers[_THREADS]
+    return _Task(user + system, policy, priority, core), threads

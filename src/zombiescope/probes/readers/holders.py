@@ -8,6 +8,7 @@ closed. v2: internet sockets tell its id, which is proof; unix sockets tell noth
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
@@ -24,7 +25,7 @@ from zombiescope.host.files import FileKey, files_in_use, keys_in_maps
 from zombiescope.host.live import LiveHost
 from zombiescope.kernel.mount_paths import device_of, open_files
 from zombiescope.kernel.network import DiagSocket, sockets_of
-from zombiescope.probes.cgroups import inodes_of, unified_cgroup
+from zombiescope.probes.cgroups import paths_by_inode, unified_cgroup
 from zombiescope.probes.kernel_text import parse_stat, read_processes, refusal, who_is
 
 SECONDS_BETWEEN_LOOKS = 0.2
@@ -32,27 +33,22 @@ _FACT = "zombies[].pins"
 
 
 def read_deleted_tasks(host: Host, hierarchy: Hierarchy) -> DeletedTasks | Gap:
-    processes = read_processes(host, _FACT)
-    if isinstance(processes, Gap):
+    if isinstance(processes := read_processes(host, _FACT), Gap):
         return processes
     refusals: dict[int, Gap] = {}
     found = [task for task in (_look(host, hierarchy, process, refusals) for process in processes) if task]
     if len(refusals) == len(processes):
         return next(iter(refusals.values()))
-    gaps = _some_refused(list(refusals.values()), "their cgroup")
+    gaps = tuple(refusals.values())[:1]
+    if gaps:
+        reason = f"{len(refusals)} processes did not tell their cgroup, such as {gaps[0].reason}"
+        gaps = (gaps[0]._replace(reason=reason),)
     if not found:
         return DeletedTasks((), gaps)
     host.wait(SECONDS_BETWEEN_LOOKS)
     again = (_look(host, hierarchy, task.process, {}) for task in found)
     lasting = (task for task, before in zip(again, found, strict=True) if task and task.cgroup == before.cgroup)
     return DeletedTasks(tuple(lasting), gaps)
-
-
-def _some_refused(refusals: list[Gap], what: str) -> tuple[Gap, ...]:
-    if not refusals:
-        return ()
-    reason = f"{len(refusals)} processes did not tell {what}, such as {refusals[0].reason}"
-    return (refusals[0]._replace(reason=reason),)
 
 
 def _look(host: Host, hierarchy: Hierarchy, process: int, refusals: dict[int, Gap]) -> DeletedTask | None:
@@ -83,15 +79,13 @@ def read_shared_memory_holders(host: Host, wanted: Mapping[FileKey, bytes]) -> d
     """`wanted`: each with its last name, by which an open file is recognised before it is looked at."""
     if not isinstance(host, LiveHost):
         return Gap(_HOLDER_FACT, "a recording does not keep who has which file open", "run it on the host itself")
-    processes = read_processes(host, _HOLDER_FACT)
-    if isinstance(processes, Gap):
+    if isinstance(processes := read_processes(host, _HOLDER_FACT), Gap):
         return processes
     missing, found, names = set(wanted), {}, frozenset(wanted.values()) - {b""}
     for process in processes:
         if not missing:
             break
-        held = _mapped(host, process, missing) | _opened(host, process, missing, names)
-        if held:
+        if held := _mapped(host, process, missing) | _opened(host, process, missing, names):
             found.update(dict.fromkeys(held, who_is(host, process)))
             missing -= held
     return found
@@ -106,12 +100,10 @@ def _mapped(host: LiveHost, process: int, wanted: set[FileKey]) -> set[FileKey]:
 
 def _opened(host: LiveHost, process: int, wanted: set[FileKey], names: frozenset[bytes]) -> set[FileKey]:
     held = set()
-    try:
+    with suppress(OSError):
         for link, name in open_files(host.root + b"/proc/%d" % process):
             if name.startswith(b"/memfd:") or name.endswith(b" (deleted)") or name.rpartition(b"/")[2] in names:
                 held.add((device_of(link), host.inode(link.removeprefix(host.root)) or 0))
-    except OSError:
-        return held & wanted
     return held & wanted
 
 
@@ -148,12 +140,14 @@ def read_files_in_use(host: Host, wanted: Mapping[FileKey, bytes], known: int = 
 
 def read_socket_pins(host: Host, hierarchy: Hierarchy) -> SocketCandidates | Gap:
     if hierarchy.version is HierarchyVersion.V1:
-        reason = "cgroup v1 does not tell which cgroup a socket was made in; only buffers in use are counted"
-        return Gap(_FACT, reason, "allow BPF or /proc/kcore")
+        return Gap(
+            _FACT,
+            "cgroup v1 does not tell which cgroup a socket was made in; only buffers in use are counted",
+            "allow BPF or /proc/kcore",
+        )
     if not isinstance(host, LiveHost):
         return Gap(_FACT, "a recording cannot be asked for its sockets", "run zombiescope on the host itself")
-    processes = read_processes(host, _FACT)
-    if isinstance(processes, Gap):
+    if isinstance(processes := read_processes(host, _FACT), Gap):
         return processes
     seen, gaps = _sockets(host, processes)
     live = _live_ids(host, hierarchy) if seen else set()
@@ -162,8 +156,9 @@ def read_socket_pins(host: Host, hierarchy: Hierarchy) -> SocketCandidates | Gap
     # Sockets made by the kernel itself, or before cgroups were asked for, carry 0 or the root's id.
     dead = [each for each in seen if each.cgroup > 1 and each.cgroup not in live]
     holders = _holders(host, processes, {each.inode for each in dead}) if dead else {}
-    sockets = (DeadCgroupSocket(*each, tuple(dict.fromkeys(holders.get(each.inode, ())))) for each in dead)
-    return SocketCandidates(tuple(sockets), gaps)
+    return SocketCandidates(
+        tuple(DeadCgroupSocket(*each, tuple(dict.fromkeys(holders.get(each.inode, ())))) for each in dead), gaps
+    )
 
 
 def _sockets(host: LiveHost, processes: list[int]) -> tuple[list[DiagSocket], tuple[Gap, ...]]:
@@ -187,26 +182,22 @@ def _sockets(host: LiveHost, processes: list[int]) -> tuple[list[DiagSocket], tu
     if failure is None and not refused:
         return found, ()
     reason = failure.strerror if failure else f"{refused} processes did not tell theirs"
-    why = f"not every network namespace could be asked for its sockets: {reason}"
-    return found, (Gap(_FACT, why, "run as root"),)
+    return found, (Gap(_FACT, f"not every network namespace could be asked for its sockets: {reason}", "run as root"),)
 
 
 def _live_ids(host: Host, hierarchy: Hierarchy) -> set[int] | Gap:
     try:
-        paths = host.directories(hierarchy.mount_point).paths
+        return set(paths_by_inode(host, hierarchy, host.directories(hierarchy.mount_point).paths))
     except OSError as error:
         return refusal(_FACT, hierarchy.mount_point, error)
-    return {inode for _, inode in inodes_of(host, hierarchy, paths)}
 
 
 def _holders(host: LiveHost, processes: list[int], inodes: set[int]) -> dict[int, list[int]]:
     wanted = {b"socket:[%d]" % inode: inode for inode in inodes}
     found: dict[int, list[int]] = {}
     for process in processes:
-        try:
+        with suppress(OSError):
             for _, name in open_files(host.root + b"/proc/%d" % process):
                 if name in wanted:
                     found.setdefault(wanted[name], []).append(process)
-        except OSError:
-            continue
     return found

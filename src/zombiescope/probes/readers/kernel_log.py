@@ -19,12 +19,11 @@ from zombiescope.host.access import Host
 from zombiescope.host.children import ask_program
 from zombiescope.kernel.kmsg import PLACE, Klog, Kmsg
 from zombiescope.probes.kernel_messages import parse_line
-from zombiescope.probes.kernel_text import refusal
+from zombiescope.probes.kernel_text import read_or_gap, refusal
 
 FACT = "kernel_log"
 _RESTRICTION = b"/proc/sys/kernel/dmesg_restrict"
-_MOST_LINES = 400_000
-_MOST_KEPT = 5_000
+_MOST_LINES, _MOST_KEPT = 400_000, 5_000
 _JOURNAL = ("-k", "-b", "-o", "json", "-n", "200000", "--no-pager", "_TRANSPORT=kernel")
 _FIELDS = "--output-fields=MESSAGE,SYSLOG_FACILITY,_SOURCE_MONOTONIC_TIMESTAMP,_TRANSPORT"
 _NOT_HERE = Gap(FACT, "a folder has no kernel log, and its recording did not keep it", "run it on the live host")
@@ -36,14 +35,10 @@ Line = tuple[float, bool, bytes]
 
 def read_kernel_log(host: Host, *, believe_users: bool = False) -> KernelLog | Gap:
     """`believe_users`: take lines of user space for the kernel's, as the lab needs it; never by default."""
-    try:
-        host.read(_RESTRICTION)  # a machine without this file is a folder, or hides its kernel
-    except OSError as error:
-        return refusal(FACT, _RESTRICTION, error)
+    if isinstance(said := read_or_gap(host, _RESTRICTION, FACT), Gap):
+        return said  # a machine without this file is a folder, or hides its kernel
     outcome = host.experiment("kernel_log", lambda: _look(host, believe_users=believe_users))
-    if outcome is None:
-        return _NOT_HERE
-    return made_of_outcome(outcome, _kept, _GARBLED)
+    return _NOT_HERE if outcome is None else made_of_outcome(outcome, _kept, _GARBLED)
 
 
 class LogFollower:
@@ -59,9 +54,8 @@ class LogFollower:
 
     def read(self) -> list[LogEvent]:
         """What was said since the reading before, of what we know."""
-        records = self._log.read(_MOST_LINES)
-        events = (parse_line(each.at, each.text) for each in records if each.is_kernel or self._believe_users)
-        return [event for event in events if event is not None]
+        records = (each for each in self._log.read(_MOST_LINES) if each.is_kernel or self._believe_users)
+        return [event for each in records if (event := parse_line(each.at, each.text)) is not None]
 
     def close(self) -> None:
         self._log.close()
@@ -104,8 +98,7 @@ def _look(host: Host, *, believe_users: bool) -> dict[str, Any]:
     try:
         log = _open_log(host)
     except OSError as error:
-        reason = refusal(FACT, root + PLACE, error)
-        return _journal(root, reason, now, believe_users=believe_users)
+        return _journal(root, refusal(FACT, root + PLACE, error), now, believe_users=believe_users)
     try:
         records = list(log.read(_MOST_LINES))
     except OSError as error:
@@ -171,9 +164,8 @@ def parse_journal_line(raw: bytes) -> Line | None:
     text = _message(entry.get("MESSAGE"))
     if not numbers or text is None:
         return None
-    received = numbers[0]
     late = max(numbers[1] - numbers[2], 0) if len(numbers) == 3 else 0
-    return (received - late) / 1e6, entry.get("SYSLOG_FACILITY") == "0", text
+    return (numbers[0] - late) / 1e6, entry.get("SYSLOG_FACILITY") == "0", text
 
 
 def _message(value: object) -> bytes | None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
+from contextlib import suppress
 
 from zombiescope.facts.cores import KernelSample, KernelSamples
 from zombiescope.facts.gap import Gap
@@ -16,13 +17,9 @@ from zombiescope.kernel.perf_events import Sampler, StackSample, kernel_only, pa
 from zombiescope.probes.kernel_text import refusal
 
 FACT = "stretches[].blame"
-RATE_HZ = 99
-_RING_PAGES = 16
-_KALLSYMS = b"/proc/kallsyms"
-_KALLSYMS_LIMIT = 128 << 20
-_MOST_SAMPLES = 200_000
-_FAR = 1 << 20
-_CODE = b"TtWw"
+RATE_HZ, _RING_PAGES, _MOST_SAMPLES = 99, 16, 200_000
+_KALLSYMS, _KALLSYMS_LIMIT = b"/proc/kallsyms", 128 << 20
+_FAR, _CODE = 1 << 20, b"TtWw"
 
 
 class KernelStacks:
@@ -48,7 +45,8 @@ class KernelStacks:
         self._samples += found.samples[:room]
         for sample in found.samples[:room]:
             if sample.thread not in self._threads:
-                self._threads[sample.thread] = self._name(sample.thread)
+                name = read_or_nothing(self._host, b"/proc/%d/comm" % sample.thread).rstrip(b"\n")
+                self._threads[sample.thread] = shown(name) if name else f"thread {sample.thread}"
 
     def close(self) -> None:
         self._sampler.close()
@@ -82,16 +80,11 @@ class KernelStacks:
             tuple((thread, self._threads[thread]) for thread in sorted({sample.thread for sample in chosen})),
         )
 
-    def _name(self, thread: int) -> str:
-        name = read_or_nothing(self._host, b"/proc/%d/comm" % thread).rstrip(b"\n")
-        return shown(name) if name else f"thread {thread}"
-
     def _functions(self, addresses: set[int]) -> dict[int, str] | Gap:
         try:
-            text = self._host.read(_KALLSYMS, _KALLSYMS_LIMIT)
+            return name_addresses(self._host.read(_KALLSYMS, _KALLSYMS_LIMIT), addresses)
         except OSError as error:
             return refusal(FACT, _KALLSYMS, error)
-        return name_addresses(text, addresses)
 
 
 def open_kernel_stacks(host: Host, cores: list[int]) -> KernelStacks | Gap:
@@ -112,10 +105,8 @@ def name_addresses(text: bytes, addresses: set[int]) -> dict[int, str] | Gap:
     for line in text.split(b"\n"):
         kind, name = line[17:18], line[19:]
         if kind and kind in _CODE and name:
-            try:
+            with suppress(ValueError):
                 places.append((int(line[:16], 16), name))
-            except ValueError:
-                continue
     places.sort()
     starts = [start for start, _ in places]
     if not starts or not starts[-1]:

@@ -41,9 +41,11 @@ class _Parent(NamedTuple):
 
 def read_residuals(host: Host, hierarchy: Hierarchy, parents: Iterable[bytes] | None) -> Residuals | Gap:
     """By nearest live parent. `parents` are those known to have zombies; v1 looks everywhere, and needs none."""
-    if hierarchy.version is HierarchyVersion.V1 and not _adds_up(host, hierarchy):
-        return Gap(_FACT, "memory.use_hierarchy is 0: a parent's account leaves out those below it", _ADD_UP)
     reader = _V1(host, hierarchy) if hierarchy.version is HierarchyVersion.V1 else _V2(host, hierarchy)
+    # Up to 5.10 a v1 hierarchy adds up only when told, which systemd does at boot; later ones always do.
+    told = hierarchy.place(b"/", b"memory.use_hierarchy")
+    if isinstance(reader, _V1) and read_or_nothing(host, told).strip() == b"0":
+        return Gap(_FACT, "memory.use_hierarchy is 0: a parent's account leaves out those below it", _ADD_UP)
     try:
         found = reader.search(parents)
         for _ in range(SAMPLES - 1):
@@ -55,16 +57,17 @@ def read_residuals(host: Host, hierarchy: Hierarchy, parents: Iterable[bytes] | 
     except OSError as error:
         return refusal(_FACT, error.filename or hierarchy.mount_point, error)
     uses = {path: _memory_use(parent.residual) for path, parent in found.items()}
-    if hierarchy.version is HierarchyVersion.V2 and any(any(parent.residual) for parent in found.values()):
-        uses = _without_pages_handed_on(host, uses)
+    has_pages = any(any(parent.residual) for parent in found.values())
+    if isinstance(reader, _V2) and has_pages and hands_pages_on(host):
+        # A dead cgroup's pages went to its parent: what is counted there is the parent's own. Swap entries stay with the dead.
+        uses = {path: MemoryUse(0, 0, 0, use.swap, 0) for path, use in uses.items()}
     return Residuals(uses, frozenset(reader.unsplit), frozenset(reader.garbled))
 
 
 def read_handed_on(host: Host, hierarchy: Hierarchy, tree: LiveTree | Gap) -> HandedOn | Gap:
     """What a v2 directory without a process of its own is charged, and none of its live children is, came from below: from children
     that died, or from processes before they were moved to a child. Swap entries stay with the dead and are not in it."""
-    happens = is_told_to_hand_on(host)
-    if happens is None:
+    if (happens := is_told_to_hand_on(host)) is None:
         return Gap(
             _HANDED_ON, "the recording does not tell whether its kernel hands a dead cgroup's memory on", "record again"
         )
@@ -96,25 +99,11 @@ def _own_of_parents(host: Host, hierarchy: Hierarchy, parents: Iterable[bytes]) 
     return Residuals(uses, frozenset(reader.unsplit), frozenset(reader.garbled))
 
 
-def _adds_up(host: Host, hierarchy: Hierarchy) -> bool:
-    """Up to 5.10 a v1 hierarchy did so only when told, which systemd does at boot; later ones always do."""
-    return read_or_nothing(host, hierarchy.place(b"/", b"memory.use_hierarchy")).strip() != b"0"
-
-
-def _without_pages_handed_on(host: Host, uses: dict[bytes, MemoryUse]) -> dict[bytes, MemoryUse]:
-    """A kernel that gives a dead cgroup's pages to its parent leaves zombies none: what is counted at the parent is the
-    parent's own. Swap entries stay with the dead."""
-    if not hands_pages_on(host):
-        return uses
-    return {path: MemoryUse(0, 0, 0, use.swap, 0) for path, use in uses.items()}
-
-
 class _Reader(ABC):
     """What both versions share: reading one file, the arithmetic, and what could not be understood."""
 
     def __init__(self, host: Host, hierarchy: Hierarchy) -> None:
-        self._host = host
-        self._hierarchy = hierarchy
+        self._host, self._hierarchy = host, hierarchy
         self.unsplit: set[bytes] = set()
         self.garbled: set[bytes] = set()
 
@@ -132,8 +121,7 @@ class _Reader(ABC):
         """What `above` holds at `path` beyond the children's totals; None when one of them could not be understood."""
         charged = []
         for child in children:
-            use = self._total(child)
-            if use == _GARBLED:
+            if (use := self._total(child)) == _GARBLED:
                 self.garbled.add(path)
             elif use is not None and any(use):
                 charged.append(child)
@@ -155,8 +143,7 @@ class _V1(_Reader):
         """Top down, entering only directories below which something is charged."""
         self._wanted = frozenset(parents or ())
         found: dict[bytes, _Parent] = {}
-        total = self._total(b"/")
-        if total is None:
+        if (total := self._total(b"/")) is None:
             raise OSError(errno.ENOENT, "No such file", self._hierarchy.place(b"/", b"memory.stat"))
         if total == _GARBLED:
             self.garbled.add(b"/")
@@ -184,16 +171,14 @@ class _V1(_Reader):
         self._below.pop(path, None)
         if self._total(path) == _GARBLED:
             self.garbled.add(path)
-        beneath = self._below.pop(path, None)
-        if beneath is None:
+        if (beneath := self._below.pop(path, None)) is None:
             return None
         lowest = _lower_of(parent, self._residual(path, beneath, parent.charged_children))
         return lowest if lowest and (any(lowest.residual) or path in self._wanted) else None
 
     def _total(self, path: bytes) -> _Use | None:
         """What of the figure lies beneath is remembered for when the directory is entered."""
-        values = self._values(path)
-        if values is None:
+        if (values := self._values(path)) is None:
             return None
         own, total = (
             _use_of(values, prefix, (b"cache", b"rss"), values.get(prefix + b"swap")) for prefix in (b"", b"total_")
@@ -211,8 +196,7 @@ class _V2(_Reader):
             if not self._hands_memory_on(path):
                 self.unsplit.add(path)
                 continue
-            parent = self._sample(path, children_of(self._host, self._hierarchy, path))
-            if parent:
+            if parent := self._sample(path, children_of(self._host, self._hierarchy, path)):
                 found[path] = parent
         return found
 
@@ -228,19 +212,14 @@ class _V2(_Reader):
 
     def _hands_memory_on(self, path: bytes) -> bool:
         """A cgroup that enables memory for its children has no process of its own, the root excepted."""
-        if path == b"/":
-            return False
-        return b"memory" in read_or_nothing(self._host, self._hierarchy.place(path, b"cgroup.subtree_control")).split()
+        file = self._hierarchy.place(path, b"cgroup.subtree_control")
+        return path != b"/" and b"memory" in read_or_nothing(self._host, file).split()
 
     def _total(self, path: bytes) -> _Use | None:
-        values = self._values(path)
-        if values is None:
+        if (values := self._values(path)) is None:
             return None
-        use = _use_of(values, b"", (b"file", b"anon"), self._swap(path))
-        return _GARBLED if use is None else use
-
-    def _swap(self, path: bytes) -> int | None:
-        return number(read_or_nothing(self._host, self._hierarchy.place(path, b"memory.swap.current")))
+        swap = number(read_or_nothing(self._host, self._hierarchy.place(path, b"memory.swap.current")))
+        return _use_of(values, b"", (b"file", b"anon"), swap) or _GARBLED
 
 
 def _use_of(

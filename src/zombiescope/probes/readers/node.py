@@ -16,29 +16,25 @@ from zombiescope.facts.reaping import Health, Levers, SwapArea
 from zombiescope.host.access import NOT_RECORDED, Host, answers, names_or_nothing, read_or_nothing
 from zombiescope.host.live import cluster_of
 from zombiescope.probes.cgroups import hands_pages_on
-from zombiescope.probes.kernel_text import cpu_list_count, flat_keyed, number, refusal, unoctal
+from zombiescope.probes.kernel_text import cpu_list_count, flat_keyed, number, read_or_gap, unoctal
 
 _SOME = re.compile(rb"^some avg10=([0-9]{1,3}\.[0-9]{1,3}) ", re.MULTILINE)
 
 
 def read_machine_health(host: Host) -> Health:
     """Each figure or None: kernels may be built without PSI, and before 5.9 refaults were counted in one line."""
+    vmstat = flat_keyed(read_or_nothing(host, b"/proc/vmstat"))
     return Health(
         host.monotonic(),
         _pressure(host, b"/proc/pressure/memory"),
         _pressure(host, b"/proc/pressure/io"),
-        _refaults(host),
+        vmstat.get(b"workingset_refault_file", vmstat.get(b"workingset_refault")),
     )
 
 
 def _pressure(host: Host, path: bytes) -> float | None:
     found = _SOME.search(read_or_nothing(host, path))
     return float(found[1]) if found else None
-
-
-def _refaults(host: Host) -> int | None:
-    values = flat_keyed(read_or_nothing(host, b"/proc/vmstat"))
-    return values.get(b"workingset_refault_file", values.get(b"workingset_refault"))
 
 
 def read_memory_bytes(host: Host) -> int | Gap:
@@ -48,11 +44,8 @@ def read_memory_bytes(host: Host) -> int | Gap:
 
 def _meminfo(host: Host, wanted: bytes, fact: str) -> int | Gap:
     """In bytes."""
-    path = b"/proc/meminfo"
-    try:
-        text = host.read(path)
-    except OSError as error:
-        return refusal(fact, path, error)
+    if isinstance(text := read_or_gap(host, b"/proc/meminfo", fact), Gap):
+        return text
     for line in text.split(b"\n"):
         key, _, value = line.partition(b":")
         kibibytes = number(value.strip().removesuffix(b"kB")) if key == wanted else None
@@ -74,16 +67,20 @@ def read_reclaimable_cache(host: Host, hierarchy: Hierarchy, path: bytes) -> int
     return None if file is None or shmem is None else max(file - shmem, 0)
 
 
-_CPUS = b"/sys/devices/system/cpu/possible"
-_POSSIBLE_NODES = b"/sys/devices/system/node/possible"
+_CPUS, _POSSIBLE_NODES = b"/sys/devices/system/cpu/possible", b"/sys/devices/system/node/possible"
+
+
+_IDENTITY = (
+    (b"/proc/sys/kernel/hostname", "host.name"),
+    (b"/proc/sys/kernel/osrelease", "host.kernel"),
+    (b"/proc/sys/kernel/random/boot_id", "host.boot_id"),
+    (b"/proc/uptime", "host.uptime_seconds"),
+)
 
 
 def read_identity(host: Host) -> Identity:
     gaps: list[Gap] = []
-    name = _line(host, b"/proc/sys/kernel/hostname", "host.name", gaps)
-    kernel = _line(host, b"/proc/sys/kernel/osrelease", "host.kernel", gaps)
-    boot_id = _line(host, b"/proc/sys/kernel/random/boot_id", "host.boot_id", gaps)
-    uptime = _line(host, b"/proc/uptime", "host.uptime_seconds", gaps)
+    name, kernel, boot_id, uptime = (_line(host, path, fact, gaps) for path, fact in _IDENTITY)
     seconds = _seconds(uptime)
     if uptime is not None and seconds is None:
         gaps.append(Gap("host.uptime_seconds", "/proc/uptime is not in a form we know"))
@@ -104,35 +101,26 @@ def read_shape(host: Host) -> Shape:
 def _has_nodes(host: Host) -> bool:
     try:
         host.read(_POSSIBLE_NODES)
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True
+    except OSError as error:
+        return not isinstance(error, FileNotFoundError)
     return True
 
 
 def _count(host: Host, path: bytes, gaps: list[Gap]) -> int | None:
-    try:
-        text = host.read(path)
-    except OSError as error:
-        gaps.append(refusal("cost.kernel_bytes", path, error))
+    if isinstance(text := read_or_gap(host, path, "cost.kernel_bytes"), Gap):
+        gaps.append(text)
         return None
-    count = cpu_list_count(text)
-    if count is None:
+    if (count := cpu_list_count(text)) is None:
         gaps.append(Gap("cost.kernel_bytes", f"{shown(path)} is not a list of numbers"))
     return count
 
 
 def _line(host: Host, path: bytes, fact: str, gaps: list[Gap]) -> str | None:
-    try:
-        text = host.read(path).strip()
-    except OSError as error:
-        gaps.append(refusal(fact, path, error))
+    text = read_or_gap(host, path, fact)
+    if isinstance(text, Gap) or not text.strip():
+        gaps.append(text if isinstance(text, Gap) else Gap(fact, f"{shown(path)} is empty"))
         return None
-    if not text:
-        gaps.append(Gap(fact, f"{shown(path)} is empty"))
-        return None
-    return shown(text)
+    return shown(text.strip())
 
 
 def _seconds(text: str | None) -> float | None:
@@ -180,8 +168,7 @@ def _told_by_cloud(host: Host, places: tuple[tuple[str, ...], ...], names: tuple
 
 def _from_release(host: Host) -> str:
     for path in _RELEASES:
-        lines = read_or_nothing(host, path).splitlines()
-        said = dict(line.split(b"=", 1) for line in lines if b"=" in line)
+        said = dict(line.split(b"=", 1) for line in read_or_nothing(host, path).splitlines() if b"=" in line)
         for names in ((b"IMAGE_ID", b"IMAGE_VERSION"), (b"ID", b"VERSION_ID")):
             words = [shown(said.get(name, b"").strip(b"\"' \t\r")) for name in names]
             if words[0]:
@@ -191,8 +178,7 @@ def _from_release(host: Host) -> str:
 
 _CONTROL_FILES = (b"memory.reclaim", b"memory.high", b"memory.force_empty")
 _NODES = b"/sys/devices/system/node"
-_VENDOR_REAPER = b"/sys/kernel/mm/memcg_reaper/reap"
-_SYSTEMD = b"/run/systemd/system"
+_VENDOR_REAPER, _SYSTEMD = b"/sys/kernel/mm/memcg_reaper/reap", b"/run/systemd/system"
 _MOST_PARENTS = 1000
 _UNTOLD = Gap(
     "levers.control_files",
@@ -222,6 +208,12 @@ def read_levers(host: Host, hierarchy: Hierarchy, parents: Iterable[bytes]) -> L
     )
 
 
+def read_layers(host: Host, folders: Iterable[bytes]) -> dict[bytes, bool]:
+    """Whether a container writes or wrote into a layer: overlayfs makes a folder of its own beside what it is mounted to write to;
+    images are unpacked without. Those that cannot be looked at are left out."""
+    return {folder: answers(host.inode, folder + b"/work/work") for folder in folders if answers(host.inode, folder)}
+
+
 def _is_untold(host: Host, hierarchy: Hierarchy, parent: bytes) -> bool:
     """Nobody asked when the recording was made: for none of the files, or of the nodes for the root of v1."""
     if hierarchy.version is HierarchyVersion.V1 and parent == b"/":
@@ -238,32 +230,21 @@ def _was_not_asked(question: Callable[[bytes], object], path: bytes) -> bool:
 
 
 def _node_files(host: Host) -> tuple[bytes, ...]:
-    names = names_or_nothing(host, _NODES)
-    nodes = sorted(name for name in names if name.startswith(b"node") and name[4:].isdigit())
+    found = names_or_nothing(host, _NODES)
+    nodes = sorted(name for name in found if name.startswith(b"node") and name[4:].isdigit())
     return tuple(place for name in nodes if answers(host.inode, place := b"%s/%s/reclaim" % (_NODES, name)))
 
 
 def _swaps(host: Host) -> tuple[tuple[SwapArea, ...], tuple[Gap, ...]]:
-    path = b"/proc/swaps"
-    try:
-        text = host.read(path)
-    except OSError as error:
-        return (), (refusal("levers.swaps", path, error),)
-    areas = []
-    for line in text.split(b"\n")[1:]:
-        words = line.split()
-        used = number(words[3]) if len(words) >= 5 else None
-        if used is not None:
-            areas.append(SwapArea(unoctal(words[0]), used * 1024))
-    return tuple(areas), ()
+    if isinstance(text := read_or_gap(host, b"/proc/swaps", "levers.swaps"), Gap):
+        return (), (text,)
+    rows = (line.split() for line in text.split(b"\n")[1:])
+    told = ((unoctal(row[0]), number(row[3])) for row in rows if len(row) >= 5)
+    return tuple(SwapArea(name, used * 1024) for name, used in told if used is not None), ()
 
 
 def _segments(host: Host) -> dict[int, int]:
     """Of our own IPC namespace: `key shmid perms size cpid lpid nattch …`."""
-    found = {}
-    for line in read_or_nothing(host, b"/proc/sysvipc/shm").split(b"\n")[1:]:
-        words = line.split()
-        shmid, attached = (number(words[1]), number(words[6])) if len(words) > 6 else (None, None)
-        if shmid is not None and attached is not None:
-            found[shmid] = attached
-    return found
+    rows = (line.split() for line in read_or_nothing(host, b"/proc/sysvipc/shm").split(b"\n")[1:])
+    told = ((number(row[1]), number(row[6])) for row in rows if len(row) > 6)
+    return {shmid: attached for shmid, attached in told if shmid is not None and attached is not None}

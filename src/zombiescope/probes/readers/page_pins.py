@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from zombiescope.errors import ObservationError
@@ -53,16 +54,14 @@ def read_page_pins(
         return PagePins((), {}, 0, 0, _unsplit_gaps(residuals))
     if hands_pages_on(host):
         return PagePins((), {}, 0, 0, (_NO_PAGE_PINS,))
-    processes = read_processes(host, FACT)
-    if isinstance(processes, Gap):
+    if isinstance(processes := read_processes(host, FACT), Gap):
         return processes
     try:
         with open_page_frames(host.root) as frames, open_window() as window:
             parents = paths_by_inode(host, hierarchy, residuals.by_parent)
             look = _Look(host, FilePages(frames, window, parents), parents, seconds, progress)
             hits = look.all_hits(Candidates(host, processes), residuals.by_parent, processes)
-            jury = Jury(host, hierarchy, window)
-            files, undecided = jury.decide(hits)
+            files, undecided = Jury(host, hierarchy, window).decide(hits)
             return PagePins(
                 tuple(files), undecided, look.pages.files_seen, look.attached, look.gaps + _unsplit_gaps(residuals)
             )
@@ -78,12 +77,9 @@ class _Look:
     def __init__(
         self, host: LiveHost, pages: FilePages, parents: dict[int, bytes], seconds: float, progress: Progress
     ) -> None:
-        self._host = host
-        self.pages = pages
-        self._parents = parents
+        self._host, self.pages, self._parents = host, pages, parents
         self._end = host.monotonic() + seconds
-        self._seconds = seconds
-        self._progress = progress
+        self._seconds, self._progress = seconds, progress
         self._nameless = nameless_device()
         self.attached = 0
         self.gaps: tuple[Gap, ...] = ()
@@ -113,9 +109,9 @@ class _Look:
                 yield Hit(found, self._parents[inode], kind, pages)
 
     def _kind(self, found: FoundFile) -> PinKind:
-        if found.device != self._nameless:
-            return PinKind.TMPFS if found.candidate.fstype in SHARED else PinKind.PAGE_CACHE
-        return kind_of_nameless(found.candidate.path_in_fs or b"")
+        if found.device == self._nameless:
+            return kind_of_nameless(found.candidate.path_in_fs or b"")
+        return PinKind.TMPFS if found.candidate.fstype in SHARED else PinKind.PAGE_CACHE
 
     def _all_segments(self, processes: list[int]) -> list[Hit]:
         hits: list[Hit] = []
@@ -142,10 +138,8 @@ class _Look:
             except OSError:
                 continue
             candidate = Candidate(b"", None, b"SYSV%08x" % segment.key, "tmpfs")
-            found = FoundFile(
-                candidate, None, self._nameless, segment.id, pages, sum(pages.values()), segment.pages, False
-            )
-            yield from self._hits([found])
+            about = (self._nameless, segment.id, pages, sum(pages.values()), segment.pages, False)
+            yield from self._hits([FoundFile(candidate, None, *about)])
 
 
 class Segment(NamedTuple):
@@ -158,10 +152,8 @@ def _ipc_namespaces(host: LiveHost, processes: list[int]) -> list[bytes]:
     """A link to each that anybody shows."""
     found: dict[int, bytes] = {}
     for link in [b"/proc/self/ns/ipc", *(b"/proc/%d/ns/ipc" % process for process in processes)]:
-        try:
+        with suppress(OSError):
             found.setdefault(host.inode(link) or 0, link)
-        except OSError:
-            continue
     return list(found.values())
 
 
@@ -175,15 +167,14 @@ def _falls_short(hits: Iterable[Hit], wanted: Mapping[bytes, MemoryUse]) -> bool
 
 def detached_segments(host: Host) -> list[Segment]:
     """/proc/sysvipc/shm of the IPC namespace we are in: resident and attached by nobody."""
-    found = []
-    for line in read_or_nothing(host, b"/proc/sysvipc/shm").split(b"\n")[1:]:
-        fields = line.split()
-        if len(fields) < 16 or number(fields[6]) != 0 or not number(fields[14]):
-            continue
-        identity, size = number(fields[1]), number(fields[3])
-        if identity is not None and size and fields[0].lstrip(b"-").isdigit():
-            found.append(Segment(int(fields[0]) & 0xFFFFFFFF, identity, -(-size // PAGE_BYTES)))
-    return found
+    rows = [line.split() for line in read_or_nothing(host, b"/proc/sysvipc/shm").split(b"\n")[1:]]
+    detached = [row for row in rows if len(row) >= 16 and number(row[6]) == 0 and number(row[14])]
+    told = ((row[0], number(row[1]), number(row[3])) for row in detached if row[0].lstrip(b"-").isdigit())
+    return [
+        Segment(int(key) & 0xFFFFFFFF, identity, -(-size // PAGE_BYTES))
+        for key, identity, size in told
+        if identity is not None and size
+    ]
 
 
 def _unsplit_gaps(residuals: Residuals) -> tuple[Gap, ...]:
@@ -201,8 +192,7 @@ _MEMORY = re.compile(rb"^([0-9a-f]{1,16})-([0-9a-f]{1,16}) : System RAM$", re.MU
 
 def try_page_frames(host: Host) -> Gap | None:
     """Why the pages of this machine cannot be read; None where they can."""
-    ranges = _read_ranges(host)
-    if isinstance(ranges, Gap):
+    if isinstance(ranges := _read_ranges(host), Gap):
         return ranges
     try:
         with open_page_frames(getattr(host, "root", b"")) as frames:

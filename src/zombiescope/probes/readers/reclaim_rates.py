@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from functools import cache
+from itertools import islice
 from typing import Any
 
 from zombiescope.errors import ObservationError
@@ -25,7 +27,15 @@ from zombiescope.facts.reclaim import (
 from zombiescope.host.access import Host, beside_recording, read_or_nothing
 from zombiescope.kernel.bpf_windows import ReclaimPasses
 from zombiescope.probes.cgroups import inodes_of
-from zombiescope.probes.kernel_text import number, read_processes, refusal, stall_totals, state_of
+from zombiescope.probes.kernel_text import (
+    TICKS_PER_SECOND,
+    number,
+    read_or_gap,
+    read_processes,
+    refusal,
+    stall_totals,
+    state_of,
+)
 
 _LIMITS = (b"memory.max", b"memory.high", b"memory.limit_in_bytes")
 _UNLIMITED_BYTES = 1 << 62
@@ -36,30 +46,27 @@ def named_groups(host: Host, hierarchy: Hierarchy, groups: Mapping[int, tuple[in
     """Plain JSON: path, the limited ones at and above it, calls, pages, seconds on a core; the dearest first."""
     if not groups:
         return []
-    paths = _paths(host, hierarchy, set(groups))
-    limited: dict[bytes, bool] = {}
+    paths = _paths(host, hierarchy, groups)
+
+    @cache
+    def is_limited(path: bytes) -> bool:
+        return any(_limit(host, hierarchy.place(path, name)) for name in _LIMITS)
+
     rows = []
     for group, (calls, pages, seconds) in sorted(groups.items(), key=lambda each: -each[1][2]):
-        path = paths.get(group)
-        if path is None:
-            continue
-        above = [place for place in _at_and_above(path) if _is_limited(host, hierarchy, place, limited)]
-        rows.append([shown(path), [shown(place) for place in above], calls, pages, seconds])
+        if path := paths.get(group):
+            above = [shown(place) for place in _at_and_above(path) if is_limited(place)]
+            rows.append([shown(path), above, calls, pages, seconds])
     return rows
 
 
-def _paths(host: Host, hierarchy: Hierarchy, wanted: set[int]) -> dict[int, bytes]:
-    found: dict[int, bytes] = {}
+def _paths(host: Host, hierarchy: Hierarchy, wanted: Collection[int]) -> dict[int, bytes]:
     try:
         paths = host.directories(hierarchy.place(b"/")).paths
     except OSError:
-        return found
-    for path, inode in inodes_of(host, hierarchy, paths):
-        if inode in wanted:
-            found[inode] = path
-            if len(found) == len(wanted):
-                break
-    return found
+        return {}
+    found = ((inode, path) for path, inode in inodes_of(host, hierarchy, paths) if inode in wanted)
+    return dict(islice(found, len(wanted)))  # no further than all are found
 
 
 def _at_and_above(path: bytes) -> list[bytes]:
@@ -68,19 +75,12 @@ def _at_and_above(path: bytes) -> list[bytes]:
     return [b"/" + b"/".join(parts[:depth]) for depth in range(len(parts), 0, -1)]
 
 
-def _is_limited(host: Host, hierarchy: Hierarchy, path: bytes, known: dict[bytes, bool]) -> bool:
-    if path not in known:
-        known[path] = any(_limit(host, hierarchy.place(path, name)) for name in _LIMITS)
-    return known[path]
-
-
 def _limit(host: Host, file: bytes) -> bool:
     text = read_or_nothing(host, file).strip()
     return text.isdigit() and int(text) < _UNLIMITED_BYTES
 
 
-PASSES_FACT = "reclaim"
-_PRESENCE = b"/proc/vmstat"
+PASSES_FACT, _VMSTAT = "reclaim", b"/proc/vmstat"
 _NOT_HERE = Gap(
     PASSES_FACT, "nothing happens in a folder, and its recording kept no reclaim", "run it on the live host"
 )
@@ -99,7 +99,7 @@ class ReclaimWindow:
     def seen(self) -> ReclaimSeen | Gap:
         """Of the window so far."""
         watch = self._watch
-        if isinstance(watch, Gap) and watch.reason.startswith(_PRESENCE.decode()):
+        if isinstance(watch, Gap) and watch.reason.startswith(_VMSTAT.decode()):
             return watch
         outcome = self._host.experiment("reclaim_passes", lambda: self._told(watch))
         return _NOT_HERE if outcome is None else made_of_outcome(outcome, _kept, _GARBLED)
@@ -118,10 +118,8 @@ class ReclaimWindow:
 
 
 def _begin(host: Host) -> ReclaimPasses | Gap:
-    try:
-        host.read(_PRESENCE)
-    except OSError as error:
-        return refusal(PASSES_FACT, _PRESENCE, error)
+    if isinstance(said := read_or_gap(host, _VMSTAT, PASSES_FACT), Gap):
+        return said
     if not host.is_live:
         return _NOT_HERE
     try:
@@ -132,7 +130,10 @@ def _begin(host: Host) -> ReclaimPasses | Gap:
 
 def _kept(outcome: dict[str, Any]) -> ReclaimSeen:
     kinds = tuple(_calls(kind, outcome["kinds"][kind]) for kind in ReclaimKind)
-    groups = tuple(_group(*plain) for plain in outcome.get("groups", ()))
+    groups = tuple(
+        ReclaimGroup(str(path), tuple(str(limit) for limit in limits), int(calls), int(pages), float(cpu_seconds))
+        for path, limits, calls, pages, cpu_seconds in outcome.get("groups", ())
+    )
     return ReclaimSeen(float(outcome["seconds"]), kinds, int(outcome["unseen"]), groups)
 
 
@@ -144,12 +145,7 @@ def _calls(kind: ReclaimKind, plain: Any) -> ReclaimCalls:
     )  # fmt: skip
 
 
-def _group(path: Any, limits: Any, calls: Any, pages: Any, cpu_seconds: Any) -> ReclaimGroup:
-    return ReclaimGroup(str(path), tuple(str(limit) for limit in limits), int(calls), int(pages), float(cpu_seconds))
-
-
 FACT = "pressure"
-_VMSTAT = b"/proc/vmstat"
 _WANTED = (
     "pgscan_kswapd", "pgscan_direct", "pgscan_khugepaged", "pgscan_proactive", "pgscan_anon", "pgscan_file", "pgsteal_kswapd",
     "pgsteal_direct", "pgmajfault", "oom_kill", "allocstall_normal", "allocstall_movable",
@@ -158,7 +154,6 @@ _WANTED = (
 _PICKED = re.compile(rb"(?m)^(" + "|".join(_WANTED).encode() + rb") ([0-9]{1,20})$")
 _PRESSURES = ("memory", "cpu", "io")
 _KSWAPD = re.compile(rb"kswapd[0-9]{1,4}")
-_TICKS_PER_SECOND = 100
 
 
 def find_kswapd(host: Host) -> tuple[int, ...]:
@@ -182,38 +177,37 @@ def read_reclaim_rates(host: Host, kswapd: tuple[int, ...]) -> PressureLook:
 
 
 def _vmstat(host: Host) -> dict[str, int] | Gap:
-    try:
-        values = _PICKED.findall(host.read(_VMSTAT))
-    except OSError as error:
-        return refusal(FACT, _VMSTAT, error)
-    found = {name.decode(): value for name, digits in values if (value := number(digits)) is not None}
+    if isinstance(text := read_or_gap(host, _VMSTAT, FACT), Gap):
+        return text
+    picked = _PICKED.findall(text)
+    found = {name.decode(): value for name, digits in picked if (value := number(digits)) is not None}
     return found or Gap(FACT, f"{_VMSTAT.decode()} has none of the counters of reclaim")
 
 
 def _stalls(host: Host) -> dict[str, float] | Gap:
-    found: dict[str, float] = {}
-    gap = Gap("pressure.stalls", "the pressure files have no totals", "boot with psi=1")
-    for name in _PRESSURES:
-        path = b"/proc/pressure/" + name.encode()
+    files = {name: b"/proc/pressure/" + name.encode() for name in _PRESSURES}
+    found, gaps = _stalls_in(host, "pressure.stalls", files)
+    untold = [Gap("pressure.stalls", "the pressure files have no totals"), *gaps][-1]
+    return found or untold._replace(hint="boot with psi=1")
+
+
+def _stalls_in(host: Host, fact: str, files: Mapping[str, bytes]) -> tuple[dict[str, float], list[Gap]]:
+    """And which of them could not be read."""
+    found, gaps = dict[str, float](), list[Gap]()
+    for name, file in files.items():
         try:
-            text = host.read(path)
+            found |= {f"{name}.{kind}": seconds for kind, seconds in stall_totals(host.read(file)).items()}
         except OSError as error:
-            gap = refusal("pressure.stalls", path, error)._replace(hint="boot with psi=1")
-            continue
-        found |= {f"{name}.{kind}": seconds for kind, seconds in stall_totals(text).items()}
-    return found or gap
+            gaps.append(refusal(fact, file, error))
+    return found, gaps
 
 
 def _kswapd_seconds(host: Host, kswapd: tuple[int, ...]) -> float | None:
-    total = None
-    for process in kswapd:
-        state = state_of(host, process)
-        if state and state.cpu_ticks:
-            total = (total or 0.0) + sum(state.cpu_ticks) / _TICKS_PER_SECOND
-    return total
+    states = [state_of(host, process) for process in kswapd]
+    seconds = [sum(state.cpu_ticks) / TICKS_PER_SECOND for state in states if state and state.cpu_ticks]
+    return sum(seconds) if seconds else None
 
 
-_FILES = ("memory", "cpu", "io")
 _ON_V1 = Gap(NO_GROUPS.fact, "cgroup v1 keeps no pressure by cgroup", "the machine's own: /proc/pressure")
 
 
@@ -224,17 +218,11 @@ def read_group_stalls(host: Host, hierarchy: Hierarchy | Gap, paths: Iterable[by
     if hierarchy.version is HierarchyVersion.V1:
         return _ON_V1
     found: dict[bytes, Stalls] = {}
-    gap: Gap | None = None
+    gaps: list[Gap] = []
     for path in paths:
-        stalls: dict[str, float] = {}
-        for name in _FILES:
-            file = hierarchy.place(path, name.encode() + b".pressure")
-            try:
-                totals = stall_totals(host.read(file))
-            except OSError as error:
-                gap = gap or refusal(NO_GROUPS.fact, file, error)
-                continue
-            stalls |= {f"{name}.{kind}": seconds for kind, seconds in totals.items()}
+        files = {name: hierarchy.place(path, name.encode() + b".pressure") for name in _PRESSURES}
+        stalls, refused = _stalls_in(host, NO_GROUPS.fact, files)
+        gaps += refused
         if stalls:
             found[path] = stalls
-    return gap if gap and not found else found
+    return gaps[0] if gaps and not found else found

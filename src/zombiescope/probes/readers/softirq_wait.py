@@ -9,6 +9,7 @@ import json
 import re
 import select
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from zombiescope.errors import ObservationError
@@ -31,34 +32,28 @@ from zombiescope.kernel.bpf_poll import Places, PollLatency, places_in
 from zombiescope.kernel.bpf_windows import SoftirqLatency
 from zombiescope.kernel.network import read_driver_counters
 from zombiescope.kernel.tracefs import SoftirqHist
-from zombiescope.probes.kernel_text import cpu_list_count, number, read_processes, refusal, state_of
+from zombiescope.probes.kernel_text import cpu_list_count, number, read_or_gap, read_processes, refusal, state_of
 
-_TYPES = b"/sys/kernel/btf/vmlinux"
-_MOST_TYPES = 64 << 20
+_TYPES, _MOST_TYPES = b"/sys/kernel/btf/vmlinux", 64 << 20
 _ONLINE, _POSSIBLE = b"/sys/devices/system/cpu/online", b"/sys/devices/system/cpu/possible"
 _FIRST = re.compile(rb"[-,]")
-_MOST_SECONDS = 60.0
-_FIRST_COUNTS_SECONDS = 0.05
+_MOST_SECONDS, _FIRST_COUNTS_SECONDS = 60.0, 0.05
 _WHAT = "cannot follow the network's softirqs"
 
 
 def open_poll_latency(host: Host, *, has_clock: bool = True) -> PollLatency:
     """`has_clock`: asks for a clock of its own, else it goes by the kernel's ticks. Raises ObservationError where it is refused."""
-    cores = cpu_list_count(read_or_nothing(host, _POSSIBLE))
-    if not cores:
+    if not (cores := cpu_list_count(read_or_nothing(host, _POSSIBLE))):
         raise ObservationError(
             _WHAT, f"{_POSSIBLE.decode()} does not say how many cores there are", "zombiescope self-check"
         )
+    first_online = number(_FIRST.split(read_or_nothing(host, _ONLINE).strip())[0]) or 0
     try:
-        following = PollLatency(host.wall_clock, cores, _first_online(host) if has_clock else None, _places(host))
+        following = PollLatency(host.wall_clock, cores, first_online if has_clock else None, _places(host))
     except BpfRefusedError as error:
         raise ObservationError(_WHAT, error.why, error.hint) from error
     host.wait(_FIRST_COUNTS_SECONDS)
     return following
-
-
-def _first_online(host: Host) -> int:
-    return number(_FIRST.split(read_or_nothing(host, _ONLINE).strip())[0]) or 0
 
 
 def _places(host: Host) -> Places:
@@ -109,17 +104,15 @@ class LatencyWindow:
         outcome = self._host.experiment("softirq_latency", lambda: {**_told(watch), "refused": self.refused})
         if not isinstance(watch, Gap):
             watch.close()
-        self.is_least = outcome is not None and outcome.get("by") == "hist"
-        self.refused = str(outcome.get("refused", "")) if outcome is not None else ""
+        told = outcome or {}
+        self.is_least, self.refused = told.get("by") == "hist", str(told.get("refused", ""))
         return _NOT_HERE if outcome is None else made_of_outcome(outcome, _kept, _GARBLED)
 
 
 def _begin(host: Host, ksoftirqd: Mapping[int, int]) -> tuple[SoftirqLatency | SoftirqHist | Gap, str]:
     """And why BPF was refused, where it was."""
-    try:
-        host.read(_PRESENCE)
-    except OSError as error:
-        return refusal(LATENCY_FACT, _PRESENCE, error), ""
+    if isinstance(said := read_or_gap(host, _PRESENCE, LATENCY_FACT), Gap):
+        return said, ""
     if not host.is_live:
         return _NOT_HERE, ""
     try:
@@ -145,8 +138,8 @@ def _kept(outcome: dict[str, Any]) -> tuple[CoreLatency, ...]:
 
 def _recorded_times(plain: Any) -> WaitTimes:
     buckets, longest, began, is_open = plain
-    counts = tuple(int(count) for count in buckets)
-    return WaitTimes(Histogram(counts), float(longest), None if began is None else float(began), bool(is_open))
+    counts = Histogram(tuple(map(int, buckets)))
+    return WaitTimes(counts, float(longest), None if began is None else float(began), bool(is_open))
 
 
 FACT = "softirq.waited_seconds"
@@ -158,8 +151,7 @@ _DROPPED, _SQUEEZED = 1, 2
 
 def find_ksoftirqd(host: Host) -> dict[int, int] | Gap:
     """Core -> process. They are among the first ones, so the search ends when every core has its own."""
-    processes = read_processes(host, FACT)
-    if isinstance(processes, Gap):
+    if isinstance(processes := read_processes(host, FACT), Gap):
         return processes
     wanted = cpu_list_count(read_or_nothing(host, _ONLINE)) or 0
     found: dict[int, int] = {}
@@ -197,7 +189,7 @@ def _times(host: Host, ksoftirqd: dict[int, int] | Gap) -> dict[int, KsoftirqdTi
 
 def _softnet(host: Host) -> tuple[int | None, int | None]:
     """Of all cores: dropped, squeezed."""
-    rows = [line.split() for line in read_or_nothing(host, _SOFTNET).splitlines()]
+    rows = map(bytes.split, read_or_nothing(host, _SOFTNET).splitlines())
     good = [row for row in rows if len(row) > _SQUEEZED and all(_HEX.fullmatch(field) for field in row[:3])]
     if not good:
         return None, None
@@ -206,17 +198,13 @@ def _softnet(host: Host) -> tuple[int | None, int | None]:
 
 NIC_FACT = "nic_counters"
 _DEVICES = b"/proc/net/dev"
-_MOST_DEVICES = 64
-_MOST_QUEUES = 1024
-_MOST = 1 << 64
+_MOST_DEVICES, _MOST_QUEUES, _MOST = 64, 1024, 1 << 64
 
 
 def read_nic_counters(host: Host) -> tuple[DeviceCounters, ...] | Gap:
-    try:
-        names = _device_names(host.read(_DEVICES))
-    except OSError as error:
-        return refusal(NIC_FACT, _DEVICES, error)
-    if not names:
+    if isinstance(table := read_or_gap(host, _DEVICES, NIC_FACT), Gap):
+        return table
+    if not (names := _device_names(table)):
         return Gap(
             NIC_FACT, "this network namespace has no device but the loopback", "run it in the host's network namespace"
         )
@@ -234,24 +222,18 @@ def _device_names(table: bytes) -> list[bytes]:
 def _timeouts(host: Host, name: bytes) -> int | None:
     """Of all its queues; None where no queue tells."""
     folder = b"/sys/class/net/" + name + b"/queues"
-    total = None
-    for queue in names_or_nothing(host, folder)[:_MOST_QUEUES]:
-        if not queue.startswith(b"tx-"):
-            continue
-        value = number(read_or_nothing(host, folder + b"/" + queue + b"/tx_timeout"))
-        if value is not None:
-            total = (total or 0) + value
-    return total
+    queues = [queue for queue in names_or_nothing(host, folder)[:_MOST_QUEUES] if queue.startswith(b"tx-")]
+    counts = [number(read_or_nothing(host, folder + b"/" + queue + b"/tx_timeout")) for queue in queues]
+    told = [count for count in counts if count is not None]
+    return sum(told) if told else None
 
 
 def _counted(names: list[bytes]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in names:
-        try:
+        with suppress(OSError):
             counters = read_driver_counters(shown(name))
-        except OSError:
-            continue
-        found[shown(name)] = {what: counters[what] for what in RESET_COUNTERS if what in counters}
+            found[shown(name)] = {what: counters[what] for what in RESET_COUNTERS if what in counters}
     return found
 
 

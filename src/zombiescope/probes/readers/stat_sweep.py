@@ -17,8 +17,7 @@ from zombiescope.host.access import Host
 from zombiescope.probes.kernel_text import read_processes, state_of
 
 _ALL_PODS = (b"/kubepods", b"/kubepods.slice", b"/kubelet.slice/kubelet-kubepods.slice", b"/kubelet/kubepods")
-MOST_CGROUPS = 200
-MOST_SECONDS = 2.0
+MOST_CGROUPS, MOST_SECONDS = 200, 2.0
 _MOST = 1e12  # beyond any number of seconds or of cgroups
 _FACT = "cost.sweep_seconds"
 _FILES = {HierarchyVersion.V1: (b"memory.stat", b"memory.numa_stat"), HierarchyVersion.V2: (b"memory.stat",)}
@@ -29,8 +28,7 @@ def read_stat_sweep(host: Host, hierarchy: Hierarchy, live: Sequence[bytes]) -> 
     outcome = host.experiment("stat_sweep", lambda: _sweep(host, hierarchy, live))
     if outcome is None:
         return Gap(_FACT, "a recording cannot be timed", "scan the live host")
-    sweep = _checked(outcome)
-    if sweep is None:
+    if (sweep := _checked(outcome)) is None:
         return Gap(_FACT, "the recorded sweep is not in a form we know", "record the host again")
     return sweep if sweep.cgroups_read else Gap(_FACT, "no memory.stat could be read")
 
@@ -76,12 +74,10 @@ def _levels(live: Sequence[bytes]) -> list[tuple[list[bytes], int]]:
 
 class _Timer:
     def __init__(self, host: Host, hierarchy: Hierarchy) -> None:
-        self._host = host
-        self._hierarchy = hierarchy
+        self._host, self._hierarchy = host, hierarchy
         self._end = host.monotonic() + MOST_SECONDS
         self.cgroups_read = 0
-        self.slowest_file = b""
-        self.slowest_seconds = 0.0
+        self.slowest_file, self.slowest_seconds = b"", 0.0
 
     def time_all(self, paths: Sequence[bytes]) -> tuple[float, int]:
         """Seconds, and how many cgroups were tried before the time was used up."""
@@ -109,8 +105,7 @@ class _Timer:
 
 
 FACT = "sweepers"
-TICKS_PER_SECOND = 100
-"""Of the times in /proc/PID/stat: fixed by the interface, whatever the kernel's own tick."""
+
 _NAMES = frozenset((
     b"kubelet", b"cadvisor", b"dockerd", b"containerd", b"crio", b"podman", b"systemd-oomd", b"systemd-cgtop", b"node_exporter",
     b"below", b"atop", b"datadog-agent", b"telegraf", b"metricbeat", b"otelcol", b"otelcol-contrib", b"grafana-agent", b"alloy",
@@ -134,9 +129,9 @@ def read_sweepers(host: Host) -> Mapping[int, SweeperTime] | Gap:
 
 def read_sweeper_times(host: Host, processes: Iterable[int]) -> Mapping[int, SweeperTime]:
     """Of those among these that sweep and are still there."""
-    found: dict[int, SweeperTime] = {}
-    for process in processes:
-        state = state_of(host, process)
-        if state and state.name in _NAMES and state.cpu_ticks:
-            found[process] = SweeperTime(shown(state.name), *state.cpu_ticks)
-    return found
+    states = ((process, state_of(host, process)) for process in processes)
+    return {
+        process: SweeperTime(shown(state.name), *state.cpu_ticks)
+        for process, state in states
+        if state and state.name in _NAMES and state.cpu_ticks
+    }

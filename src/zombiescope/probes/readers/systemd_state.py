@@ -17,9 +17,7 @@ from zombiescope.host.access import Host, beside_recording, names_or_nothing
 from zombiescope.host.children import RESTART_SCHEDULED, ask_program
 from zombiescope.host.live import LiveHost
 
-_PROPERTIES = (
-    "Id", "LoadState", "ActiveState", "SubState", "NRestarts", "Result", "ExecMainStatus", "ControlGroup",
-)  # fmt: skip
+_PROPERTIES = "--property=Id,LoadState,ActiveState,SubState,NRestarts,Result,ExecMainStatus,ControlGroup"
 
 
 def read_systemd_state(host: Host) -> dict[str, LiveUnit] | Gap:
@@ -47,8 +45,7 @@ def read_journal_restarts(host: Host) -> dict[str, int] | Gap:
 
 
 def _show() -> dict[str, Any]:
-    wanted = [f"--property={','.join(_PROPERTIES)}"]
-    ran = ask_program("systemctl", "show", "--all", "--type=service", *wanted, "*.service")
+    ran = ask_program("systemctl", "show", "--all", "--type=service", _PROPERTIES, "*.service")
     if ran is None:
         return {"refused": "systemctl is not installed"}
     # A unit that vanishes between the list and the question makes the status 1, with an answer for all others.
@@ -75,17 +72,7 @@ def _number(text: str | None) -> int | None:
 
 
 def _journal() -> dict[str, Any]:
-    arguments = (
-        "-b",
-        "--since=-1h",
-        "--output=json",
-        "--output-fields=UNIT",
-        "-n",
-        "20000",
-        f"MESSAGE_ID={RESTART_SCHEDULED}",
-    )
-    lines = _journal_lines(arguments)
-    if isinstance(lines, str):
+    if isinstance(lines := _journal_lines("-b", "--since=-1h", "-n", "20000"), str):
         return {"refused": lines}
     restarts: Counter[str] = Counter()
     for line in lines:
@@ -98,10 +85,10 @@ def _journal() -> dict[str, Any]:
     return {"restarts": dict(restarts)}
 
 
-def _journal_lines(arguments: tuple[str, ...]) -> list[bytes] | str:
-    """Or why there are none."""
-    ran = ask_program("journalctl", *arguments)
-    if ran is None:
+def _journal_lines(*which: str) -> list[bytes] | str:
+    """Of restarts; or why there are none."""
+    wanted = ("--output=json", "--output-fields=UNIT", f"MESSAGE_ID={RESTART_SCHEDULED}")
+    if (ran := ask_program("journalctl", *which, *wanted)) is None:
         return "journalctl is not installed"
     if ran.status != 0 and not ran.output:
         return ran.complaint.splitlines()[0] if ran.complaint else "there is no journal"
@@ -137,14 +124,8 @@ def read_restart_times(host: Host, since: float) -> tuple[UnitRestart, ...] | Ga
 def _restarts_kept(host: Host, since: float) -> dict[str, Any]:
     if not any(names_or_nothing(host, place) for place in _PLACES):
         return {"refused": "no journal is kept here"}  # journalctl itself says nothing of it
-    lines = _journal_lines((
-        "--quiet", f"--since=@{max(since, 0.0):.0f}", "--reverse", f"--lines={_MOST}", "--output=json",
-        "--output-fields=UNIT", f"MESSAGE_ID={RESTART_SCHEDULED}",
-    ))  # fmt: skip
-    if isinstance(lines, str):
-        return {"refused": lines}
-    found = [entry for line in lines if (entry := _entry(line)) is not None]
-    return {"restarts": found}
+    lines = _journal_lines("--quiet", f"--since=@{max(since, 0.0):.0f}", "--reverse", f"--lines={_MOST}")
+    return {"refused": lines} if isinstance(lines, str) else {"restarts": list(filter(None, map(_entry, lines)))}
 
 
 def _entry(line: bytes) -> list[Any] | None:

@@ -41,10 +41,8 @@ def read_unit_files(files: Files) -> UnitFiles:
     loader = _Loader(files, layout)
     units = {name: loader.load(places[0]) for name, places in sorted(layout.places.items())}
     for _, _, _, name in layout.links:
-        if name not in units:
-            instance = loader.instance(name)
-            if instance:
-                units[name] = instance
+        if name not in units and (instance := loader.instance(name)):
+            units[name] = instance
     links = tuple(
         Link(owner, relation, name, shown(folder))
         for folder, owner, relation, name in layout.links
@@ -62,21 +60,17 @@ def read_unit_files(files: Files) -> UnitFiles:
 
 class _Loader:
     def __init__(self, files: Files, layout: Layout) -> None:
-        self._files = files
-        self._layout = layout
+        self._files, self._layout = files, layout
         self._enablement = Enablement(layout)
         self._aliases: dict[str, list[str]] = {}
         for name, places in layout.places.items():
-            target = self._alias_target(places[0])
-            if target:
+            if target := self._alias_target(places[0]):
                 self._aliases.setdefault(target, []).append(name)
 
     def load(self, place: Place) -> UnitFile:
-        mask = self._mask_word(place)
-        if mask:
+        if mask := self._mask_word(place):
             return UnitFile(place.name, shown(place.path), mask)
-        alias_of = self._alias_target(place)
-        if alias_of:
+        if alias_of := self._alias_target(place):
             return UnitFile(place.name, shown(place.path), self._alias_word(place, alias_of), alias_of=alias_of)
         return self._load_file(place)
 
@@ -90,23 +84,19 @@ class _Loader:
 
     def _load_file(self, place: Place, path: bytes = b"") -> UnitFile:
         path = path or place.path
-        data = self._files.read(path)
-        if data is None:
+        if (data := self._files.read(path)) is None:
             return UnitFile(place.name, shown(path), "bad", problems=(f"{shown(path)}: {UNREAD}",))
         settings, problems = _settings(self._files, path, data)
         for drop_in in drop_in_paths(self._files, self._layout, [place.name, *self._aliases.get(place.name, ())]):
-            more = self._files.read(drop_in)
-            if more is None:
+            if (more := self._files.read(drop_in)) is None:
                 problems.append(f"{shown(drop_in)}: {UNREAD}")
             else:
                 added, wrong = _settings(self._files, drop_in, more)
                 settings += added
                 problems += wrong
-        is_vendor = self._is_vendor(place, path)
-        unit = UnitFile(
-            place.name, shown(path), "", tuple(settings), from_vendor=is_vendor, problems=tuple(problems[:20])
-        )
-        return dataclasses.replace(unit, enabled=self._enablement.word(unit, place.folder))
+        unit = UnitFile(place.name, shown(path), "", tuple(settings), problems=tuple(problems[:20]))
+        enabled = self._enablement.word(unit, place.folder)
+        return dataclasses.replace(unit, enabled=enabled, from_vendor=self._is_vendor(place, path))
 
     def _is_vendor(self, place: Place, path: bytes) -> bool:
         try:
@@ -116,30 +106,19 @@ class _Loader:
         return where.startswith(_VENDOR) and not where.startswith(b"/usr/local/")
 
     def _mask_word(self, place: Place) -> str:
-        is_null = place.entry.kind is Kind.LINK and self._leads_to_null(place.path)
-        if not is_null and not (place.entry.kind is Kind.FILE and place.entry.size == 0):
+        kind, size = place.entry.kind, place.entry.size
+        is_null = kind is Kind.LINK and b"/dev/null" in _places_on_the_way(self._files, place.path)
+        if not is_null and not (kind is Kind.FILE and size == 0):
             return ""
         return "masked-runtime" if is_runtime(place.folder) else "masked"
-
-    def _leads_to_null(self, path: bytes) -> bool:
-        """`/dev` is empty in most trees: the words of the link count, not what is there."""
-        for _ in range(8):
-            entry = self._files.entry(path)
-            if entry is None or entry.kind is not Kind.LINK:
-                return False
-            path = entry.leads_to(path)
-            if path == b"/dev/null":
-                return True
-        return False
 
     def _alias_target(self, place: Place) -> str:
         """The other unit that an entry is a link to; empty for the unit itself and for a linked unit file."""
         if place.entry.kind is not Kind.LINK or self._mask_word(place):
             return ""
         target = place.entry.target.rpartition(b"/")[2].decode("utf-8", "replace")
-        if target == place.name or not is_unit_name(target) or template_of(place.name) == target:
-            return ""
-        return target
+        is_other = target not in (place.name, template_of(place.name)) and is_unit_name(target)
+        return target if is_other else ""
 
     def _alias_word(self, place: Place, target: str) -> str:
         """An alias must be of the same kind and shape, and lead somewhere, also through other aliases."""
@@ -152,11 +131,20 @@ class _Loader:
             places = self._layout.places.get(target) or self._layout.places.get(template_of(target))
             if not places:
                 return "alias" if self._files.exists(place.path) else "bad"
-            mask = self._mask_word(places[0])
-            if mask:
+            if mask := self._mask_word(places[0]):
                 return mask
             name, target = target, self._alias_target(places[0])
         return "alias"
+
+
+def _places_on_the_way(files: Files, path: bytes) -> Iterator[bytes]:
+    """Where a link leads, and that one if it is a link: by their words, not by what is there; `/dev` is empty in most trees."""
+    for _ in range(_LINKS_FOLLOWED):
+        entry = files.entry(path)
+        if entry is None or entry.kind is not Kind.LINK:
+            return
+        path = entry.leads_to(path)
+        yield path
 
 
 def _may_stand_for(name: str, target: str) -> bool:
@@ -181,10 +169,8 @@ def _settings(files: Files, path: bytes, data: bytes) -> tuple[list[Setting], li
 def _read_manager(files: Files) -> tuple[Setting, ...]:
     """`system.conf` and its drop-ins: the defaults of every unit."""
     main = next((path for path in (root + b"/systemd/system.conf" for root in _ROOTS) if files.exists(path)), None)
-    settings: list[Setting] = []
-    for path in ([main] if main else []) + confs_in(files, (root + b"/systemd/system.conf.d" for root in _ROOTS)):
-        settings += _settings(files, path, files.read(path) or b"")[0]
-    return tuple(settings)
+    paths = ([main] if main else []) + confs_in(files, (root + b"/systemd/system.conf.d" for root in _ROOTS))
+    return tuple(setting for path in paths for setting in _settings(files, path, files.read(path) or b"")[0])
 
 
 def _read_bus_names(files: Files) -> dict[str, str]:
@@ -195,8 +181,7 @@ def _read_bus_names(files: Files) -> dict[str, str]:
             path = folder + b"/" + name
             settings, _ = _settings(files, path, files.read(path) or b"")
             said = {setting.key: setting.value for setting in settings}
-            unit = said.get("SystemdService", "")
-            if is_unit_name(unit):
+            if is_unit_name(unit := said.get("SystemdService", "")):
                 found.setdefault(unit, said.get("Name", ""))
     return found
 
@@ -211,17 +196,10 @@ _LINKS_FOLLOWED = 8
 
 def read_other_init(files: Files) -> str:
     """The program's name; empty for systemd, and where nothing tells: an image may keep its init elsewhere."""
-    path, is_link = _INIT, False
-    for _ in range(_LINKS_FOLLOWED):
-        entry = files.entry(path)
-        if entry is None or entry.kind is not Kind.LINK:
-            break
-        is_link = True
-        path = entry.leads_to(path)
-    name = path.rpartition(b"/")[2]
-    if is_link:
+    if way := list(_places_on_the_way(files, _INIT)):
+        name = way[-1].rpartition(b"/")[2]
         return "" if name == b"systemd" else shown(name)
-    is_older = files.exists(b"/etc/inittab") and files.exists(_INIT) and not any(map(files.exists, _SYSTEMD))
+    is_older = all(map(files.exists, (b"/etc/inittab", _INIT))) and not any(map(files.exists, _SYSTEMD))
     return "init of /etc/inittab" if is_older else ""
 
 
@@ -242,8 +220,6 @@ def with_quadlets(units: UnitFiles, files: Files) -> UnitFiles:
         added[unit.name] = unit
         for key, relation in _RELATIONS.items():
             links += [Link(owner, relation, unit.name, shown(path)) for owner in unit.words("Install", key)]
-    if not added:
-        return units
     return dataclasses.replace(units, units={**units.units, **added}, links=(*units.links, *links))
 
 
@@ -263,23 +239,25 @@ def _quadlets(files: Files) -> Iterator[bytes]:
 def _service(files: Files, path: bytes) -> UnitFile | None:
     stem, _, kind = path.rpartition(b"/")[2].rpartition(b".")
     section, key = _KINDS[kind]
-    data = files.read(path)
-    name = stem.decode("utf-8", "replace")
-    origin = shown(path)
+    data, origin = files.read(path), shown(path)
     settings, problems = parse_settings(data or b"", origin)
     said = {(setting.section, setting.key): setting.value for setting in settings}
-    name = said.get(("Quadlet", "ServiceName")) or said.get((section, "ServiceName")) or name
+    told = said.get(("Quadlet", "ServiceName")) or said.get((section, "ServiceName"))
+    name = told or stem.decode("utf-8", "replace")
     if not is_unit_name(f"{name}.service"):
         files.refuse(path, "not a name that a unit can have: podman ignores it")
         return None
     for drop_in in confs_in(files, (path + b".d",)):
         settings += parse_settings(files.read(drop_in) or b"", shown(drop_in))[0]
     verb = "run" if kind == b"container" else "kube play"
-    start = Setting("Service", "ExecStart", f"/usr/bin/podman {verb} {said.get((section, key), '')}", origin)
-    made = (Setting("Service", "Delegate", "yes", origin), start)
+    command = f"/usr/bin/podman {verb} {said.get((section, key), '')}"
     if data is None:
-        problems.append(f"{origin}: cannot be read")
-    is_vendor = path.startswith(b"/usr/")
+        problems.append(f"{origin}: {UNREAD}")
     return UnitFile(
-        f"{name}.service", origin, "generated", (*settings, *made), from_vendor=is_vendor, problems=tuple(problems)
+        f"{name}.service",
+        origin,
+        "generated",
+        (*settings, *(Setting("Service", *made, origin) for made in (("Delegate", "yes"), ("ExecStart", command)))),
+        from_vendor=path.startswith(b"/usr/"),
+        problems=tuple(problems),
     )

@@ -13,6 +13,7 @@ import fnmatch
 import json
 import posixpath
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 from zombiescope.facts.gap import Gap
@@ -51,8 +52,7 @@ def read_manifests(files: Files, folders: Iterable[bytes], gaps: list[Gap]) -> I
         if number >= _MOST_FILES:
             gaps.append(Gap(FACT, f"more than {_MOST_FILES:,} manifests: the rest was not read"))
             break
-        data = files.read(path)
-        if data is None:
+        if (data := files.read(path)) is None:
             gaps.append(Gap(FACT, f"{shown(path)} cannot be read"))
             continue
         try:
@@ -92,8 +92,7 @@ def _supervisord(files: Files, gaps: list[Gap]) -> Iterator[Workload]:
         if path in seen or len(seen) >= _MOST_FILES:
             continue
         seen.add(path)
-        data = files.read(path)
-        if data is None:
+        if (data := files.read(path)) is None:
             gaps.append(Gap(FACT, f"{shown(path)} cannot be read"))
             continue
         said = configparser.RawConfigParser(strict=False, inline_comment_prefixes=(";", " #"), allow_no_value=True)
@@ -112,8 +111,7 @@ def _supervisord(files: Files, gaps: list[Gap]) -> Iterator[Workload]:
 def _included(files: Files, path: bytes, patterns: str) -> list[bytes]:
     found: list[bytes] = []
     for pattern in patterns.encode("utf-8", "replace").split():
-        whole = pattern if pattern.startswith(b"/") else posixpath.dirname(path) + b"/" + pattern
-        folder, name = posixpath.split(posixpath.normpath(whole))
+        folder, name = posixpath.split(posixpath.normpath(posixpath.join(posixpath.dirname(path), pattern)))
         found += [folder + b"/" + each for each in sorted(files.list(folder)) if fnmatch.fnmatchcase(each, name)]
     return found
 
@@ -159,9 +157,7 @@ def _podman(files: Files, gaps: list[Gap]) -> Iterator[Workload]:
     """Names and images only: restart policies are in podman's database."""
     if not files.exists(_PODMAN):
         return
-    for row in _list(_json(files, _PODMAN, gaps)):
-        if not isinstance(row, dict):
-            continue
+    for row in _dicts(_json(files, _PODMAN, gaps)):
         names = _list(row.get("names"))
         name = str(names[0]) if names else str(row.get("id"))[:12]
         yield Workload(
@@ -182,8 +178,7 @@ def _image_name(row: dict[str, Any]) -> str:
 
 
 def _json(files: Files, path: bytes, gaps: list[Gap]) -> Any:
-    data = files.read(path)
-    if data is None:
+    if (data := files.read(path)) is None:
         gaps.append(Gap(FACT, f"{shown(path)} cannot be read"))
         return None
     try:
@@ -196,8 +191,7 @@ def _json(files: Files, path: bytes, gaps: list[Gap]) -> Any:
 def _cron_makes_sessions(files: Files) -> bool:
     pending, seen = list(_PAM), set[bytes]()
     while pending and len(seen) < 20:
-        path = pending.pop()
-        if path in seen:
+        if (path := pending.pop()) in seen:
             continue
         seen.add(path)
         for line in (files.read(path) or b"").splitlines():
@@ -212,8 +206,7 @@ def _cron_makes_sessions(files: Files) -> bool:
     return False
 
 
-MANIFEST_BYTES = 1 << 20
-MOST_WORKLOADS = 2_000
+MANIFEST_BYTES, MOST_WORKLOADS = 1 << 20, 2_000
 """Of one file."""
 _MOST_MERGED = 20_000
 _TEMPLATED = {"DaemonSet", "Deployment", "StatefulSet", "ReplicaSet", "ReplicationController", "Job"}
@@ -226,12 +219,10 @@ class ManifestError(Exception):
 
 def parse_manifest(data: bytes, path: str) -> list[Workload]:
     """Every workload that a file declares; raises ManifestError."""
-    found: list[Workload] = []
-    for document in _documents(data):
-        for workload in _workloads(document, path):
-            if len(found) >= MOST_WORKLOADS:
-                raise ManifestError(f"more than {MOST_WORKLOADS:,} workloads")
-            found.append(workload)
+    declared = (workload for document in _documents(data) for workload in _workloads(document, path))
+    found = list(islice(declared, MOST_WORKLOADS + 1))
+    if len(found) > MOST_WORKLOADS:
+        raise ManifestError(f"more than {MOST_WORKLOADS:,} workloads")
     return found
 
 
@@ -286,8 +277,7 @@ def _workloads(document: Any, path: str, depth: int = 0) -> Iterator[Workload]:
     elif kind in _TEMPLATED:
         yield from _containers(document, _pod_of(document), path)
     elif kind == "CronJob":
-        job = _dict(_dict(document.get("spec")).get("jobTemplate"))
-        yield from _containers(document, _pod_of(job), path)
+        yield from _containers(document, _pod_of(_dict(document.get("spec")).get("jobTemplate")), path)
 
 
 def _pod_of(document: Any) -> dict[Any, Any]:
@@ -299,9 +289,7 @@ def _containers(document: dict[Any, Any], pod: dict[Any, Any], path: str) -> Ite
     owner = "/".join((kind.lower(), _word(about.get("namespace"), "default"), _word(about.get("name"), "?")))
     policy, retries = _policy(kind, spec, pod)
     for key in ("containers", "initContainers"):
-        for container in _list(pod.get(key)):
-            if not isinstance(container, dict):
-                continue
+        for container in _dicts(pod.get(key)):
             is_sidecar = key == "initContainers" and container.get("restartPolicy") == "Always"
             if key == "initContainers" and not is_sidecar:
                 continue  # it ends before the pod begins
@@ -333,8 +321,7 @@ def _pod_variables(container: dict[Any, Any]) -> dict[str, bool]:
     """Those from elsewhere (a secret, a field) count as given: whoever wrote the manifest means them."""
     return {
         _word(item.get("name")): bool(item.get("value")) or bool(item.get("valueFrom"))
-        for item in _list(container.get("env"))
-        if isinstance(item, dict)
+        for item in _dicts(container.get("env"))
     }
 
 
@@ -345,7 +332,6 @@ def _compose(services: dict[Any, Any], path: str) -> Iterator[Workload]:
         said = service.get("restart", "no")
         policy, _, retries = ("no" if said is False else _word(said)).partition(":")
         command = service.get("command", "")
-        environment = service.get("environment")
         yield Workload(
             Starter.COMPOSE,
             f"compose/{_word(name)}",
@@ -354,7 +340,7 @@ def _compose(services: dict[Any, Any], path: str) -> Iterator[Workload]:
             int(retries) if retries.isdecimal() else None,
             " ".join(_word(word) for word in command) if isinstance(command, list) else _word(command),
             _word(service.get("image")),
-            _variables(environment),
+            _variables(service.get("environment")),
             is_stopped=bool(_list(service.get("profiles"))),
         )
 
@@ -373,6 +359,10 @@ def _dict(value: Any) -> dict[Any, Any]:
 
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
+
+
+def _dicts(value: Any) -> list[dict[Any, Any]]:
+    return [each for each in _list(value) if isinstance(each, dict)]
 
 
 def _word(value: Any, otherwise: str = "") -> str:

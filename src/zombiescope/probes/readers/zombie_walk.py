@@ -26,12 +26,11 @@ def read_zombie_walk(host: Host) -> Walk | Gap:
     if host.is_live:
         settle_batches()
     with _collector_paused():
-        found = _walked(host)
-        if isinstance(found, Gap):
+        if isinstance(found := _walked(host), Gap):
             return found
         raw, tier, refused = found
-        mounts = parse_mounts(read_or_nothing(host, b"/proc/self/mountinfo"))
-        walk = assemble(raw, MountPaths(mounts, getattr(host, "root", b"")), tier)
+        mounts = MountPaths(parse_mounts(read_or_nothing(host, b"/proc/self/mountinfo")), getattr(host, "root", b""))
+        walk = assemble(raw, mounts, tier)
         return walk._replace(gaps=(*refused, *walk.gaps))
 
 

@@ -20,6 +20,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import counted as how_many
 from zombiescope.facts.names import quiet, shown_text
 from zombiescope.profiler.archive.catalogue import (
+    SHIP_AGAIN,
     Entry,
     Groups,
     Terms,
@@ -81,8 +82,9 @@ class Question(NamedTuple):
 def ask_top(question: Question, engine: Engine) -> Top:
     groups, gaps = _groups(question, is_compared=False)
     counted, _, unread = _counted(engine, _asked(question, FUNCTIONS), groups)
-    shares = of_nodes([each for _, each in counted], LEAST_MEAN)
-    return Top(_group(groups.where, counted, WHERE), shares, (*gaps, *unread))
+    return Top(
+        _group(groups.where, counted, WHERE), of_nodes([each for _, each in counted], LEAST_MEAN), (*gaps, *unread)
+    )
 
 
 def ask_flame(question: Question, engine: Engine) -> Flame:
@@ -138,8 +140,11 @@ def changes(whole: dict[Key, Shift], own: dict[Key, Shift], merged: Merged) -> l
         Changed(key, shift, nested.callers.get(key, ()), passed_on(nested, key, whole)) for key, shift in whole.items()
     ]
     told = {each.key for each in found if each.passed_to is None}
-    alone = [Changed(key, shift, nested.callers.get(key, ()), None, is_own=True) for key, shift in own.items()]
-    return [*found, *(each for each in alone if each.key not in told)]
+    return found + [
+        Changed(key, shift, nested.callers.get(key, ()), None, is_own=True)
+        for key, shift in own.items()
+        if key not in told
+    ]
 
 
 def _by_rise(changed: Changed) -> tuple[float, Key]:
@@ -148,9 +153,7 @@ def _by_rise(changed: Changed) -> tuple[float, Key]:
 
 def ask_moments(question: Question, engine: Engine) -> Moments:
     groups, gaps = _groups(question, is_compared=False)
-    slots: list[Slot] = []
-    unread: list[str] = []
-    held = 0
+    slots, unread, held = list[Slot](), list[str](), 0
     for part in engine(_asked(question, MOMENTS), cut(groups)):
         slots, held, unread = [*slots, *part.slots], held + part.held, [*unread, *part.unread]
         slots = sorted(slots, key=by_height)[: 4 * _MOST_MOMENTS]
@@ -196,8 +199,7 @@ def _groups(question: Question, *, is_compared: bool) -> tuple[Groups, tuple[Gap
 
 def _nobody(terms: Terms, entries: Sequence[Entry]) -> UsageError:
     """With the values that there are: a misspelt zone is found at once."""
-    asked = " ".join(f"{label}={','.join(values)}" for label, values in terms)
-    label = terms[0][0]
+    asked, label = " ".join(f"{label}={','.join(values)}" for label, values in terms), terms[0][0]
     there = sorted({getattr(each.labels, label) for each in entries})
     some = ", ".join(each or "(not said)" for each in there[:_MOST_NAMED])
     more = f" and {len(there) - _MOST_NAMED:,} more" if len(there) > _MOST_NAMED else ""
@@ -224,7 +226,7 @@ def _unread(paths: Sequence[str]) -> list[Gap]:
     if not paths:
         return []
     which = paths[0] if len(paths) == 1 else f"{paths[0]} and others"
-    return [Gap("captures", f"{how_many(len(paths), 'capture')} of the archive could not be read: {which}")]
+    return [Gap("captures", f"{how_many(len(paths), 'capture')} of the archive could not be read: {which}", SHIP_AGAIN)]
 
 
 def _group(entries: Sequence[Entry], counted: Sequence[tuple[int, Counted]], side: int) -> Group:
@@ -244,11 +246,8 @@ Engine = Callable[[Asked, Sequence[Piece]], Iterator[Part]]
 
 def cut(groups: Groups) -> list[Piece]:
     """Captures in pieces of about as many samples; a long one is alone."""
-    pieces: list[Piece] = []
-    taken: list[Any] = []
-    samples = 0
-    sides = [(each, WHERE) for each in groups.where] + [(each, AGAINST) for each in groups.against]
-    for entry, side in sides:
+    pieces, taken, samples = list[Piece](), list[tuple[Entry, int]](), 0
+    for entry, side in (*((each, WHERE) for each in groups.where), *((each, AGAINST) for each in groups.against)):
         if taken and samples + entry.samples > SAMPLES_OF_A_PIECE:
             pieces.append(tuple(taken))
             taken, samples = [], 0
@@ -289,11 +288,10 @@ def ray_engine(address: str) -> Engine:
         ) from error
 
     def count(asked: Asked, pieces: Sequence[Piece]) -> Iterator[Part]:
-        # The package goes along, so that every machine counts by the same program.
-        surroundings = {"py_modules": [zombiescope]}
         try:
             _knock(address)
-            ray.init(address=address, runtime_env=surroundings, log_to_driver=False, logging_level=_ERRORS)
+            # The package goes along, so that every machine counts by the same program.
+            ray.init(address, runtime_env={"py_modules": [zombiescope]}, log_to_driver=False, logging_level=_ERRORS)
         except (RuntimeError, ValueError, OverflowError, OSError) as error:
             raise ObservationError(
                 f"cannot reach a Ray cluster at {address}",

@@ -14,15 +14,16 @@ import pyarrow.parquet as pq
 
 from zombiescope.errors import KEPT_BY_NEWER, ObservationError, UsageError, unknown_format
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.names import quiet
+from zombiescope.facts.names import counted, quiet
 from zombiescope.profiler.archive.places import Place, reaching, require_known
 from zombiescope.profiler.archive.schema import FAMILY, LABELS, NAME, VERSION, Labels
-from zombiescope.profiler.stacks.searching import matches
+from zombiescope.profiler.stacks.capture import matches
 
 _AT_ONCE = 16
-_MOST_ROWS = 1 << 28
-_MOST_BYTES = 1 << 20
-_LONGEST = 300
+_MOST_ROWS, _MOST_BYTES, _LONGEST = 1 << 28, 1 << 20, 300
+_MOST_UNPACKED = 16 << 20
+"""Of the row about a capture."""
+SHIP_AGAIN = "ship it again from its node, with --replace"
 _BETWEEN = re.compile(rf"\s+(?=(?:{'|'.join(LABELS)})=)")
 """Terms are parted by blanks; a value may hold some."""
 _COLUMNS = ("version", "capture", "title", *LABELS, "begin", "end", "samples", "rate_hz")
@@ -68,12 +69,15 @@ def read_terms(texts: Iterable[str], option: str) -> Terms:
                     f"a term is one of {', '.join(LABELS)}, then = and a value",
                     f"such as {option} 'zone=a,b image=ami-1*'",
                 )
-            found.append((label, tuple(value for value in values.split(",") if value)))
+            found.append((label, tuple(quiet(value) for value in values.split(",") if value)))
     return tuple(found)
 
 
 def is_one(labels: Labels, terms: Terms) -> bool:
-    return all(any(matches(getattr(labels, label), value) for value in values) for label, values in terms)
+    """A name may hold a comma, too."""
+    return all(
+        any(matches(getattr(labels, label), value) for value in (*values, ",".join(values))) for label, values in terms
+    )
 
 
 def read_catalogue(place: Place, times: Times) -> Catalogue:
@@ -82,11 +86,17 @@ def read_catalogue(place: Place, times: Times) -> Catalogue:
         names = place.listed("captures", _dates(times))
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             read = list(pool.map(lambda name: _entry(place, name), names))
-    damaged = sum(each is None for each in read)
-    gaps = [Gap("captures", f"{damaged:,} of {len(read):,} captures of the archive are damaged")] if damaged else []
+    damaged = [name for name, each in zip(names, read, strict=True) if each is None]
+    gaps = (_damaged(damaged, len(read)),) if damaged else ()
     begin, end = bounds_of(times)
     inside = [each for each in read if each is not None and each.end >= begin and each.begin < end]
-    return Catalogue(tuple(sorted(inside, key=lambda each: (each.labels.node, each.path))), tuple(gaps))
+    return Catalogue(tuple(sorted(inside, key=lambda each: (each.labels.node, each.path))), gaps)
+
+
+def _damaged(names: Sequence[str], of: int) -> Gap:
+    which = f"{names[0]}{' and others' if len(names) > 1 else ''}"
+    many = f"{len(names):,} of {counted(of, 'capture')} of the archive {'is' if len(names) == 1 else 'are'} damaged"
+    return Gap("captures", f"{many}: {which}", SHIP_AGAIN)
 
 
 def bounds_of(times: Times) -> tuple[int, int]:
@@ -117,7 +127,7 @@ def _entry(place: Place, name: str) -> Entry | None:
         return None
     try:
         file = pq.ParquetFile(pa.BufferReader(content))
-        if file.metadata.num_rows != 1:
+        if file.metadata.num_rows != 1 or sum(unpacked(file, _COLUMNS)) > _MOST_UNPACKED:
             return None
         row: dict[str, Any] = file.read(
             columns=[each for each in _COLUMNS if each in file.schema_arrow.names]
@@ -132,12 +142,27 @@ def _entry(place: Place, name: str) -> Entry | None:
         samples, rate = int(row["samples"]), row["rate_hz"]
         if row["capture"] != match["name"] or not 0 < samples <= _MOST_ROWS:
             return None
-        times = (_microseconds(row["begin"]), _microseconds(row["end"]))
-        kept = f"date={match['date']}/{match['name']}.parquet"
-        fits = rate is not None and 0 < float(rate) < 1e6
-        return Entry(kept, quiet(str(row["title"])[:_LONGEST]), labels, *times, samples, float(rate) if fits else None)
+        return Entry(
+            f"date={match['date']}/{match['name']}.parquet",
+            quiet(str(row["title"])[:_LONGEST]),
+            labels,
+            _microseconds(row["begin"]),
+            _microseconds(row["end"]),
+            samples,
+            float(rate) if rate is not None and 0 < float(rate) < 1e6 else None,
+        )
     except (OSError, pa.ArrowException, KeyError, AttributeError, TypeError, ValueError, OverflowError):
         return None
+
+
+def unpacked(file: pq.ParquetFile, columns: Iterable[str]) -> list[int]:
+    """Bytes that these columns say they become, group by group: a few kilobytes can hold gigabytes."""
+    facts, wanted = file.metadata, set(columns)
+    groups = [facts.row_group(number) for number in range(facts.num_row_groups)]
+    chunks = [[group.column(each) for each in range(group.num_columns)] for group in groups]
+    return [
+        sum(max(0, each.total_uncompressed_size) for each in group if each.path_in_schema in wanted) for group in chunks
+    ]
 
 
 def _microseconds(moment: datetime) -> int:

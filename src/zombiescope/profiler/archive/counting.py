@@ -10,25 +10,25 @@ from typing import Any, NamedTuple
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from zombiescope.profiler.archive.catalogue import Entry
+from zombiescope.profiler.archive.catalogue import Entry, unpacked
 from zombiescope.profiler.archive.places import Place, Where, place_at
 from zombiescope.profiler.stacks.across_nodes import Counted, Merged
 from zombiescope.profiler.stacks.arrays import I64, Flags, used_numbers
 from zombiescope.profiler.stacks.branches import Branches, boxes, called_again, checked, functions, holding, merged_keys
 from zombiescope.profiler.stacks.call_tree import CallTree
-from zombiescope.profiler.stacks.capture import BrokenCapture
+from zombiescope.profiler.stacks.capture import BrokenCapture, matches
 from zombiescope.profiler.stacks.flame_graph import NARROWEST
-from zombiescope.profiler.stacks.searching import matches
 
 MEMORY = "256MB"
 LEAST_SHARE = 0.0002
 """Of a capture: a function below is taken for one that was not there."""
 _FINER = 4
-_ROWS_AT_ONCE = 1 << 18
-_MOST_STACKS = 1 << 26
-_MOST_MOMENTS = 400
+_ROWS_AT_ONCE, _MOST_STACKS, _MOST_MOMENTS = 1 << 18, 1 << 26, 400
+_MOST_UNPACKED = 1 << 29
+"""Bytes at once, of the columns that are read: an honest stack takes some, and so does a sample."""
 _MOST_PAIRS = 1 << 22
 """Of functions and files: counted where they are so few, else sorted."""
 FUNCTIONS, BOXES, MOMENTS = 1, 2, 4
@@ -92,9 +92,7 @@ class Part(NamedTuple):
 
 def count_piece(asked: Asked, piece: Piece) -> Part:
     place, merged = place_at(asked.place), Merged()
-    counted: list[tuple[int, Counted]] = []
-    slots: list[Slot] = []
-    held, unread = 0, list[str]()
+    counted, slots, held, unread = list[tuple[int, Counted]](), list[Slot](), 0, list[str]()
     connection = _connect()
     for entry, side in piece:
         try:
@@ -133,22 +131,21 @@ def _connect() -> Any:
 
 def _branches(place: Place, entry: Entry) -> Branches:
     file = pq.ParquetFile(place.open(f"stacks/{entry.path}"), read_dictionary=["function", "file"])
-    if file.metadata.num_rows > _MOST_STACKS:
+    columns = ["size", "function", "file"]
+    if file.metadata.num_rows > _MOST_STACKS or sum(unpacked(file, columns)) > _MOST_UNPACKED:
         raise BrokenCapture("it has more stacks than a capture can have")
-    table = file.read(columns=["size", "function", "file"], use_threads=False)
+    table = file.read(columns=columns, use_threads=False)
     table.validate(full=True)  # numbers of names that are not there are read without a word
     table = table.unify_dictionaries()
     size = table["size"].to_numpy().astype(np.int64)
-    texts = [_texts(table[name].combine_chunks()) for name in ("function", "file")]
-    (function, names), (folder, files) = texts
+    (function, names), (folder, files) = (_texts(table[name].combine_chunks()) for name in ("function", "file"))
     numbers, limit = function * max(1, len(files)) + folder, len(names) * len(files)
     pairs, place_of = used_numbers(numbers, limit) if limit <= _MOST_PAIRS else np.unique(numbers, return_inverse=True)
     first, second = np.divmod(pairs, max(1, len(files)))
     keys, number = merged_keys([names[each] for each in first.tolist()], [files[each] for each in second.tolist()])
     numbered = number[place_of]
     branches = checked(Branches(size, np.zeros(len(size), bool), numbered, keys))
-    again = called_again(CallTree(numbered.astype(np.uint32), size.astype(np.uint32)))
-    return branches._replace(is_again=again)
+    return branches._replace(is_again=called_again(CallTree(numbered.astype(np.uint32), size.astype(np.uint32))))
 
 
 def _texts(column: Any) -> tuple[I64, list[str]]:
@@ -159,13 +156,23 @@ def _texts(column: Any) -> tuple[I64, list[str]]:
     return column.indices.to_numpy().astype(np.int64), column.dictionary.to_pylist()
 
 
-def _rows(place: Place, entry: Entry, columns: list[str]) -> pa.RecordBatchReader:
-    """Piece by piece: a capture of any length takes no more memory."""
+def _rows(place: Place, entry: Entry, asked: Asked, columns: list[str]) -> pa.RecordBatchReader:
+    """Piece by piece: a capture of any length takes no more memory. Only those of the cgroups and events that are asked for, by
+    the globs of every other command: those of SQL take a backslash for a sign."""
     file = pq.ParquetFile(place.open(f"samples/{entry.path}"))
     wanted = pa.schema([_plain(file.schema_arrow.field(name)) for name in columns])
+    globs = {name: globs for name, globs in (("cgroup", asked.cgroups), ("event", asked.events)) if globs}
+    if file.metadata.num_rows != entry.samples or max(unpacked(file, [*columns, *globs]), default=0) > _MOST_UNPACKED:
+        raise BrokenCapture("it has other samples than it says")
 
     def batches() -> Iterator[pa.RecordBatch]:
-        for batch in file.iter_batches(_ROWS_AT_ONCE, columns=columns, use_threads=False):
+        for batch in file.iter_batches(_ROWS_AT_ONCE, columns=[*columns, *globs], use_threads=False):
+            for name, some in globs.items():
+                texts = batch.column(name).cast(pa.string())
+                fitting = [
+                    each for each in pc.unique(texts).to_pylist() if any(matches(each or "", glob) for glob in some)
+                ]
+                batch = batch.filter(pc.is_in(texts, pa.array(fitting, pa.string())))
             cast = [batch.column(field.name).cast(field.type) for field in wanted]
             yield pa.RecordBatch.from_arrays(cast, schema=wanted)
 
@@ -184,9 +191,6 @@ def _condition(asked: Asked, entry: Entry) -> tuple[str, list[str], list[Any]]:
         terms.append(("time >= ? and time < ?", "time", [asked.begin, asked.end]))
     if asked.cores:
         terms.append(("list_contains(?, core)", "core", [list(asked.cores)]))
-    for name, globs in (("cgroup", asked.cgroups), ("event", asked.events)):
-        if globs:
-            terms.append(("(" + " or ".join(f"{name} glob ?" for _ in globs) + ")", name, list(globs)))
     if asked.side != "both":
         terms.append(("in_kernel" if asked.side == "kernel" else "not in_kernel", "in_kernel", []))
     if not asked.with_idle:
@@ -197,8 +201,7 @@ def _condition(asked: Asked, entry: Entry) -> tuple[str, list[str], list[Any]]:
 
 def _counts(connection: Any, place: Place, asked: Asked, entry: Entry, stacks: int) -> I64:
     condition, columns, values = _condition(asked, entry)
-    rows = _rows(place, entry, ["stack", "weight", *columns])
-    connection.register("rows_read", rows)
+    connection.register("rows_read", _rows(place, entry, asked, ["stack", "weight", *columns]))
     sql = f"select stack, sum(weight)::bigint as many from rows_read where {condition} group by stack"  # noqa: S608 (no text of others)
     found = connection.execute(sql, values).fetchnumpy()
     counts = np.zeros(stacks, np.int64)
@@ -212,13 +215,12 @@ def _counts(connection: Any, place: Place, asked: Asked, entry: Entry, stacks: i
 def _slots(connection: Any, place: Place, asked: Asked, entry: Entry, branches: Branches) -> tuple[list[Slot], int]:
     held: Flags = np.ones(len(branches.size), bool)
     if asked.function:
-        chosen = np.array([matches(key[0], asked.function) for key in branches.keys], bool)
-        held = holding(branches, chosen)
+        held = holding(branches, np.array([matches(key[0], asked.function) for key in branches.keys], bool))
     if not held.any():
         return [], 0
     condition, columns, values = _condition(asked, entry)
     needed = ["stack", "weight", "core", "time", *(each for each in columns if each not in ("core", "time"))]
-    connection.register("rows_read", _rows(place, entry, needed))
+    connection.register("rows_read", _rows(place, entry, asked, needed))
     connection.register("held", pa.table({"stack": pa.array(np.flatnonzero(held).astype(np.uint32))}))
     sql = (
         "with slots as (select core, time // ? as slot, sum(weight)::bigint as many from rows_read semi join held using (stack) "  # noqa: S608

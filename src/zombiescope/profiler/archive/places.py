@@ -174,11 +174,12 @@ def require_known(place: Place) -> None:
             "zombiescope profile ship --to DIR writes one",
         )
     try:
-        text = bytes(place.open(MARKER).read(_LONGEST_MARKER))
-        schema = str(json.loads(text)["schema"])
+        schema = str(json.loads(bytes(place.open(MARKER).read(_LONGEST_MARKER)))["schema"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ObservationError(
-            f"cannot read the archive at {place.name}", f"its {MARKER} is damaged", "write it again: see the guide"
+            f"cannot read the archive at {place.name}",
+            f"its {MARKER} is damaged",
+            f'if it is one that profile ship wrote, put {{"schema": "{SCHEMA}"}} into that file',
         ) from error
     if schema != SCHEMA:
         raise ObservationError(

@@ -29,10 +29,8 @@ TABLES = ("stacks", "samples", "captures")
 """In the order in which they are written."""
 NAME = re.compile(r"(?P<table>[a-z]+)/date=(?P<date>\d{4}-\d\d-\d\d)/(?P<name>[A-Za-z0-9._-]{1,200})\.parquet")
 LABELS = ("node", "zone", "image", "kernel")
-_MOST_SECONDS = 86400
-_ROWS_OF_A_GROUP = 1 << 20
+_MOST_SECONDS, _ROWS_OF_A_GROUP = 86400, 1 << 20
 _STRANGE = re.compile(r"[^A-Za-z0-9._-]+")
-_TEXT = pa.dictionary(pa.int32(), pa.string())
 _MICROSECONDS = pa.timestamp("us", tz="UTC")
 
 
@@ -88,7 +86,7 @@ def _about(capture: Capture, name: str, title: str, labels: Labels) -> dict[str,
         "end": _moment(end),
         "samples": len(capture),
         "stacks": len(capture.tree.frame),
-        "cores": int(np.count_nonzero(np.bincount(capture.cpu))),
+        "cores": capture.core_count,
         "rate_hz": about.rate_hz,
         "lost": about.lost,
         "throttled": about.throttled,
@@ -123,7 +121,6 @@ def _samples(capture: Capture, name: str, labels: Labels) -> pa.Table:
     clock, count = capture.about.clock, len(capture)
     assert clock is not None
     wall = capture.time.astype(np.int64) + (clock.wall_ns - clock.sample_ns)
-    weight = np.ones(count, np.uint64) if capture.weight is None else capture.weight
     return pa.table(
         {
             "capture": _same(name, count),
@@ -134,20 +131,19 @@ def _samples(capture: Capture, name: str, labels: Labels) -> pa.Table:
             "event": _chosen(capture.event.astype(np.int64), capture.events),
             "in_kernel": pa.array(in_kernel(capture.mode)),
             "idle": pa.array(capture.idle),
-            "weight": pa.array(weight),
+            "weight": pa.array(np.ones(count, np.uint64) if capture.weight is None else capture.weight),
             "stack": pa.array(capture.node),
         }
     )
 
 
 def _stacks(capture: Capture, name: str) -> pa.Table:
-    tree = capture.tree
-    frames = np.where(tree.frame < len(capture.frame_names), tree.frame, len(capture.frame_names)).astype(np.int64)
-    count = len(frames)
+    tree, named = capture.tree, len(capture.frame_names)
+    frames = np.where(tree.frame < named, tree.frame, named).astype(np.int64)
     return pa.table(
         {
-            "capture": _same(name, count),
-            "stack": pa.array(np.arange(count, dtype=np.uint32)),
+            "capture": _same(name, len(frames)),
+            "stack": pa.array(np.arange(len(frames), dtype=np.uint32)),
             "size": pa.array(tree.size),
             "again": pa.array(called_again(tree)),
             "function": _chosen(frames, [*capture.frame_names, ALL[0]]),

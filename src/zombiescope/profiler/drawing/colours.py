@@ -40,9 +40,8 @@ def frame(name: str, file: str) -> Rgb:
 
 def change(before: float, after: float) -> Rgb:
     """Shares of the whole: red grew, blue shrank; half of the larger share, or five points, is full colour."""
-    rise = after - before
-    strength = min(1.0, abs(rise) / max(0.05, 0.5 * max(before, after)))
-    return _between(SAME, GREW if rise > 0 else SHRANK, strength)
+    strength = min(1.0, abs(after - before) / max(0.05, 0.5 * max(before, after)))
+    return _between(SAME, GREW if after > before else SHRANK, strength)
 
 
 def css(colour: Rgb) -> str:

@@ -44,32 +44,39 @@ def _document(schema: str, name: str, capture: Capture, body: Json) -> Json:
 
 
 def render_capture(name: str, capture: Capture, stored: str) -> Json:
-    body = {
-        "stored": stored,
-        "kernel_samples": capture.kernel_samples,
-        "cores": sorted(set(capture.cpu.tolist())),
-        "comms": list(capture.comms),
-        "events": list(capture.events),
-        "cgroups": [path for path in capture.cgroups if path],
-        "stacks": len(capture.tree.frame),
-        "frames": len(capture.frame_names),
-    }
-    return _document("capture/1", name, capture, body)
+    return _document(
+        "capture/1",
+        name,
+        capture,
+        {
+            "stored": stored,
+            "kernel_samples": capture.kernel_samples,
+            "cores": sorted(set(capture.cpu.tolist())),
+            "comms": list(capture.comms),
+            "events": list(capture.events),
+            "cgroups": [path for path in capture.cgroups if path],
+            "stacks": len(capture.tree.frame),
+            "frames": len(capture.frame_names),
+        },
+    )
 
 
 def render_heat_map(found: HeatMap, name: str, capture: Capture) -> Json:
-    cores = [
-        {"core": cpu, "coverage": found.coverage[index], "counts": found.counts[index].tolist()}
-        for index, cpu in enumerate(found.cpus)
-    ]
-    body = {
-        "begin_seconds": found.begin,
-        "column_seconds": found.column_seconds,
-        "rows": found.rows,
-        "expected_per_cell": found.expected,
-        "cores": cores,
-    }
-    return _document("heatmap/1", name, capture, body)
+    return _document(
+        "heatmap/1",
+        name,
+        capture,
+        {
+            "begin_seconds": found.begin,
+            "column_seconds": found.column_seconds,
+            "rows": found.rows,
+            "expected_per_cell": found.expected,
+            "cores": [
+                {"core": cpu, "coverage": found.coverage[index], "counts": found.counts[index].tolist()}
+                for index, cpu in enumerate(found.cpus)
+            ],
+        },
+    )
 
 
 def render_flame(graph: FlameGraph, frames: Sequence[Key], name: str, capture: Capture) -> Json:

@@ -32,29 +32,23 @@ def boxes(graph: FlameGraph, frames: Sequence[Key]) -> list[Box]:
     shares = (
         graph.shares().tolist() if graph.before is None else np.maximum(graph.shares(), graph.shares_before()).tolist()
     )
-    children = graph.children()
-    depths, owns = graph.depth.tolist(), graph.self.tolist()
+    children, depths, owns = graph.children(), graph.depth.tolist(), graph.self.tolist()
     placed: list[Box] = []
     waiting = [(0, 0.0, 1.0)] if totals else []
     while waiting:
         entry, left, width = waiting.pop()
-        number = numbers[entry]
-        key = frames[number] if number < len(frames) else ALL
+        key = frames[numbers[entry]] if numbers[entry] < len(frames) else ALL
         placed.append(Box(depths[entry], left, width, key, totals[entry], owns[entry], befores[entry]))
         inner = sorted(children[entry], key=lambda child: (-shares[child], child))
-        needed = sum(shares[child] for child in inner)
-        scale = width / max(shares[entry], needed) if inner else 0.0
-        at = left
+        scale = width / max(shares[entry], sum(shares[child] for child in inner)) if inner else 0.0
         for child in inner:
-            waiting.append((child, at, shares[child] * scale))
-            at += shares[child] * scale
+            waiting.append((child, left, shares[child] * scale))
+            left += shares[child] * scale
     return placed
 
 
 _WIDTH, _ROW, _LINE, _LETTER = 1400, 18, 17, 6.6
-_SIDE = 10
-_NARROWEST = 0.3
-_TICKS = 10
+_SIDE, _NARROWEST, _TICKS = 10, 0.3, 10
 
 
 Sides = tuple[str, str]
@@ -65,9 +59,8 @@ BETWEEN_NODES: Sides = ("there", "here")
 
 def render_flame_graph_svg(graph: FlameGraph, frames: Sequence[Key], title: str, sides: Sides = _IN_TIME) -> str:
     placed = boxes(graph, frames)
-    deepest = max((box.depth for box in placed), default=0)
     head, top = _head(graph, title, sides)
-    height = top + (deepest + 1) * _ROW + 12
+    height = top + (max((box.depth for box in placed), default=0) + 1) * _ROW + 12
     size = f'viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}"'
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="monospace" font-size="11" role="img">',
@@ -76,8 +69,7 @@ def render_flame_graph_svg(graph: FlameGraph, frames: Sequence[Key], title: str,
         *head,
     ]
     parts += [_drawn(box, graph, top, sides) for box in placed if box.width * (_WIDTH - 2 * _SIDE) >= _NARROWEST]
-    parts.append("</svg>\n")
-    return "\n".join(parts)
+    return "\n".join([*parts, "</svg>\n"])
 
 
 def _head(graph: FlameGraph, title: str, sides: Sides) -> tuple[list[str], int]:
@@ -90,8 +82,10 @@ def _head(graph: FlameGraph, title: str, sides: Sides) -> tuple[list[str], int]:
     at += _LINE
     x = _SIDE
     for words, colour in _legend(graph, sides):
-        parts.append(f'<rect x="{x}" y="{at - 10}" width="14" height="12" fill="{css(colour)}"/>')
-        parts.append(f'<text x="{x + 19}" y="{at}" fill="#555555" {_SANS}>{escape(words)}</text>')
+        parts += [
+            f'<rect x="{x}" y="{at - 10}" width="14" height="12" fill="{css(colour)}"/>',
+            f'<text x="{x + 19}" y="{at}" fill="#555555" {_SANS}>{escape(words)}</text>',
+        ]
         x += 19 + LETTER * len(words) + 18
     if graph.before is not None:
         return parts, at + 9  # widths are of two ranges at once: no axis fits both
@@ -100,8 +94,10 @@ def _head(graph: FlameGraph, title: str, sides: Sides) -> tuple[list[str], int]:
         x = round(_SIDE + tick * (_WIDTH - 2 * _SIDE) / _TICKS)
         anchor = "start" if not tick else "end" if tick == _TICKS else "middle"
         share = f"{100 * tick // _TICKS} %"
-        parts.append(f'<text x="{x}" y="{at}" text-anchor="{anchor}" fill="#555555" {_SANS}>{share}</text>')
-        parts.append(f'<rect x="{min(x, _WIDTH - _SIDE - 1)}" y="{at + 3}" width="1" height="4" fill="#555555"/>')
+        parts += [
+            f'<text x="{x}" y="{at}" text-anchor="{anchor}" fill="#555555" {_SANS}>{share}</text>',
+            f'<rect x="{min(x, _WIDTH - _SIDE - 1)}" y="{at + 3}" width="1" height="4" fill="#555555"/>',
+        ]
     return parts, at + 9
 
 
@@ -141,8 +137,7 @@ def _drawn(box: Box, graph: FlameGraph, above: int, sides: Sides) -> str:
     ]
     room = int((width - 6) / _LETTER)
     if room >= 3:
-        name = box.key[0]
-        text = name if len(name) <= room else name[: room - 1] + "…"
+        text = box.key[0] if len(box.key[0]) <= room else box.key[0][: room - 1] + "…"
         parts.append(f'<text x="{left + 3:.2f}" y="{top + 13}">{escape(text)}</text>')
     return "".join([*parts, "</g>"])
 

@@ -5,7 +5,6 @@ person, and as JSON (`zombiescope.fleet-top/1`, `fleet-difference/1`, `fleet-fla
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from rich.console import RenderableType
@@ -66,8 +65,9 @@ def _points(share: float) -> str:
 
 
 def _of(group: Group) -> str:
-    told = (counted(group.nodes, "node"), counted(group.captures, "capture"), counted(group.samples, "sample"))
-    return ", ".join(told)
+    return ", ".join(
+        (counted(group.nodes, "node"), counted(group.captures, "capture"), counted(group.samples, "sample"))
+    )
 
 
 def ranked(shares: OfNodes, by: str) -> list[int]:
@@ -89,11 +89,10 @@ def render_top_text(found: Top, title: str, by: str, most: int, spread: Range) -
         told = "?" if around is None else f"{_percent(around[0])} to {_percent(around[2])}"
         highest = int(np.argmax(main[:, column]))
         peak = f"{_percent(values[highest])} {quiet(shares.nodes[highest])}"
-        own, total = (float(each[:, column].mean()) for each in (shares.own, shares.total))
-        rows.append((_percent(own), told, _percent(total), peak, named(shares.keys[column])))
-    first = order[0]
-    what = " with what it calls" if by == "total" else ""
-    answer = f"{named(shares.keys[first])}{what} takes {_percent(float(main[:, first].mean()))} of the time"
+        own, total = (_percent(float(each[:, column].mean())) for each in (shares.own, shares.total))
+        rows.append((own, told, total, peak, named(shares.keys[column])))
+    what = f"{named(shares.keys[order[0]])}{' with what it calls' if by == 'total' else ''}"
+    answer = f"{what} takes {_percent(float(main[:, order[0]].mean()))} of the time"
     notes = [Text(f"means over {_of(group)}; every node counts the same. The range is that of the median over nodes")]
     if spread([0.0] * len(shares.nodes)) is None:
         notes.append(
@@ -145,10 +144,16 @@ def _table(changed: Sequence[Changed]) -> Fitting:
     rows: list[list[str | Text]] = []
     for each in changed:
         rise = each.shift.mean - each.shift.other
-        spread = f"{_points(each.shift.low)} to {_points(each.shift.high)}"
-        points = Text(_points(rise), style="red" if rise > 0 else "blue")
-        callers = Text(quiet(" < ".join(each.callers)), style="dim")
-        rows.append([_percent(each.shift.mean), _percent(each.shift.other), points, spread, _told(each), callers])
+        rows.append(
+            [
+                _percent(each.shift.mean),
+                _percent(each.shift.other),
+                Text(_points(rise), style="red" if rise > 0 else "blue"),
+                f"{_points(each.shift.low)} to {_points(each.shift.high)}",
+                _told(each),
+                Text(quiet(" < ".join(each.callers)), style="dim"),
+            ]
+        )
     return Fitting(_CHANGED, rows, about=4)
 
 
@@ -156,13 +161,13 @@ def render_fleet_moments_text(found: Moments, what: str, here: str, most: int) -
     if not found.moments:
         return [Text(f"{what} was not seen on {here} ({_of(found.group)})", style="bold"), *render_gaps(found.gaps)]
     first = found.moments[0]
-    parts: list[RenderableType] = [Text(f"{_when(first)}: {what} {_held(first)}", style="bold")]
-    parts += [
+    listed = [
         Text(f"{number}. {_when(each)}, {_held(each)} (capture {each.title})")
         for number, each in enumerate(found.moments[:most], 1)
     ]
     searched = Text(f"searched {here}: {_of(found.group)}; {counted(found.samples, 'sample')} of {what}")
-    return [*parts, searched, *render_gaps(found.gaps)]
+    answer = Text(f"{_when(first)}: {what} {_held(first)}", style="bold")
+    return [answer, *listed, searched, *render_gaps(found.gaps)]
 
 
 def _when(moment: Moment) -> str:
@@ -222,34 +227,38 @@ def render_fleet_top(archive: str, top: Top, by: str, most: int, spread: Range) 
 
 
 def render_fleet_flame(archive: str, flame: Flame) -> Json:
-    body = {"where": flame.group._asdict(), **flame_body(flame.graph, flame.frames)}
-    return _document("fleet-flame/1", archive, body, flame.gaps)
+    return _document(
+        "fleet-flame/1",
+        archive,
+        {"where": flame.group._asdict(), **flame_body(flame.graph, flame.frames)},
+        flame.gaps,
+    )
 
 
 def render_fleet_difference(archive: str, found: Difference) -> Json:
-    verdict = "too_few" if found.too_few else "found" if found.found else "none"
-    body: dict[str, Any] = {
+    body: Json = {
         "where": found.where._asdict(),
         "against": found.against._asdict(),
-        "verdict": verdict,
+        "verdict": "too_few" if found.too_few else "found" if found.found else "none",
         "why": found.too_few or found.unsure or None,
         "compared": found.compared,
         "found": [_changed(each) for each in found.found],
         "passing": [_changed(each) for each in found.passing],
         "largest": [_changed(each) for each in found.largest],
+        "flame": flame_body(found.graph, found.frames),
     }
-    return _document(
-        "fleet-difference/1", archive, {**body, "flame": flame_body(found.graph, found.frames)}, found.gaps
-    )
+    return _document("fleet-difference/1", archive, body, found.gaps)
 
 
 def _changed(changed: Changed) -> Json:
     shift = changed.shift
-    figures = {"here": shift.mean, "there": shift.other, "low": shift.low, "high": shift.high}
     return {
         **_key(changed.key),
         "time": "self" if changed.is_own else "total",
-        **{name: round(value, 6) for name, value in figures.items()},
+        "here": round(shift.mean, 6),
+        "there": round(shift.other, 6),
+        "low": round(shift.low, 6),
+        "high": round(shift.high, 6),
         "p": float(f"{shift.p_value:.4g}"),
         "q": float(f"{shift.q_value:.4g}"),
         "called_by": list(changed.callers),

@@ -57,7 +57,6 @@ def _scene(found: HeatMap, title: str, strips: list[Strip], hottest: int) -> Sce
     wide = max(2, min(_MOST_WIDE, _MOST_WIDTH // max(1, found.columns)))
     high = 3 if found.rows > 25 else 6
     width = max(_LEAST_WIDTH, _LEFT + found.columns * wide + _RIGHT)
-    room = width - 2 * _RIGHT
     scene = Scene(width, 0, title)
     cell = 1000 * found.column_seconds / found.rows
     how = f"Each column is {found.column_seconds:g} s; time within it runs upwards, in cells of {cell:.3g} ms."
@@ -65,7 +64,7 @@ def _scene(found: HeatMap, title: str, strips: list[Strip], hottest: int) -> Sce
         how += " % seen: samples that are there, of those expected; what is missing is not idle."
     at = _TOP
     for text, colour, is_bold in ((title, INK, True), (how, FAINT, False)):
-        for line in wrapped(text, room):
+        for line in wrapped(text, width - 2 * _RIGHT):
             scene.parts.append(Label(_RIGHT, at, line, colour=colour, is_bold=is_bold))
             at += _LINE
     _legend(scene, at, hottest)
@@ -79,7 +78,6 @@ def _scene(found: HeatMap, title: str, strips: list[Strip], hottest: int) -> Sce
 
 
 def _legend(scene: Scene, baseline: int, hottest: int) -> None:
-    """What the colours mean."""
     words = "Samples in a cell: 1"
     scene.parts.append(Label(_RIGHT, baseline, words, colour=FAINT))
     left = _RIGHT + 7 * len(words) + 6
@@ -106,7 +104,6 @@ def _strip(scene: Scene, found: HeatMap, strip: Strip, place: tuple[int, int, in
         scene.parts.append(Label(_LEFT - 36, middle + 15, f"{100 * strip.coverage:.0f} % seen", "end", FAINT))
     step = next((step for step in _TICKS if step * wide >= _TICK_PIXELS), found.columns)
     for column in range(0, found.columns + 1, step):
-        x = _LEFT + column * wide
-        scene.parts.append(Box(x, bottom, 1, 4, FAINT))
-        at = found.begin + column * found.column_seconds
-        scene.parts.append(Label(x, bottom + 15, f"{at:g}", "start" if column == 0 else "middle", FAINT))
+        x, at = _LEFT + column * wide, found.begin + column * found.column_seconds
+        anchor = "start" if column == 0 else "middle"
+        scene.parts += [Box(x, bottom, 1, 4, FAINT), Label(x, bottom + 15, f"{at:g}", anchor, FAINT)]

@@ -17,8 +17,7 @@ from zombiescope.profiler.stacks.about import Coverage, Note, RawFiles
 
 _USUAL_BYTES = 10.0
 """Of a stored sample, until a ring has shown how many (`bench/bench_profile.py`)."""
-_LEAST_SAMPLES = 1000
-_MOST_HOLES = 10
+_LEAST_SAMPLES, _MOST_HOLES = 1000, 10
 _UNREAD = Gap("captures", "raw segments, as they were sampled, are not read here", "zombiescope profile import FILE")
 _NOTABLE = ("rate", "clock", "full", "failed", "dropped", "over")
 
@@ -30,6 +29,7 @@ class Wish(NamedTuple):
     cores: int
     rate_hz: float
     most_bytes: float
+    most_age_seconds: float
 
 
 class Reckoned(NamedTuple):
@@ -79,6 +79,7 @@ def render_ring(found: Coverage, wish: Wish, notes: Sequence[Note], raw: RawFile
             "needs_bytes": round(reckoned.needed_bytes),
             "most_bytes": round(wish.most_bytes),
             "most_bytes_hold_seconds": round(reckoned.holds_seconds),
+            "most_age_seconds": round(wish.most_age_seconds),
         },
         "notes": [{"at": rfc3339(one.at), "what": one.what, "words": one.words} for one in notes[-50:]],
         "gaps": [] if raw is None else [_UNREAD._asdict()],
@@ -104,6 +105,8 @@ def render_ring_text(
         f"{_decimal(reckoned.needed_bytes)}; the {_decimal(wish.most_bytes)} configured hold about "
         f"{duration(reckoned.holds_seconds)}"
     )
+    if reckoned.holds_seconds > wish.most_age_seconds:
+        needs += f", of which {duration(wish.most_age_seconds)} are kept"
     by = "by its own captures" if reckoned.is_own else f"by a usual {_USUAL_BYTES:g} bytes per sample"
     if found.begin is None or found.end is None:
         return [
@@ -111,10 +114,10 @@ def render_ring_text(
             Text(f"{needs} ({by})"),
         ]
     said = [one for one in notes if one.what in _NOTABLE][-5:]
-    others = f"{counted(other_rings, 'other ring')} in this folder"
     return [
         Text(
-            f"the ring covers {duration(found.seconds)}, {_moment(found.begin)} to {_moment(found.end)} UTC: "
+            f"the ring covers {duration(found.seconds)}, {_moment(found.begin)} to {_moment(found.end)} UTC"
+            f"{' by a clock that was set meanwhile' if found.jumps else ''}: "
             f"{counted(found.captures, 'capture')}, {found.kept} of them worth keeping, {_decimal(found.size_bytes)}",
             style="bold",
         ),
@@ -125,7 +128,7 @@ def render_ring_text(
             for at, by_seconds in found.jumps[-_MOST_HOLES:]
         ),
         *(Text(f"{_moment(one.at)}  {one.what}: {one.words}", style="dim") for one in said),
-        *([Text(others, style="dim")] if other_rings > 0 else []),
+        *([Text(f"{counted(other_rings, 'other ring')} in this folder", style="dim")] if other_rings > 0 else []),
     ]
 
 

@@ -9,6 +9,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from textwrap import wrap
 from typing import NamedTuple
 from xml.sax.saxutils import escape
@@ -85,13 +86,12 @@ class Scene:
 
     def svg(self) -> str:
         size = f'viewBox="0 0 {self.width} {self.height}" width="{self.width}" height="{self.height}"'
-        head = (
-            f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="{_SIZE}" role="img">'
-        )
-        ground = f'<rect width="{self.width}" height="{self.height}" fill="#ffffff"/>'
-        lines = [head, f"<title>{escape(self.title)}</title>", ground]
-        for part in self.parts:
-            lines += _svg(part)
+        lines = [
+            f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="{_SIZE}" role="img">',
+            f"<title>{escape(self.title)}</title>",
+            f'<rect width="{self.width}" height="{self.height}" fill="#ffffff"/>',
+            *chain.from_iterable(map(_svg, self.parts)),
+        ]
         return "\n".join([*lines, "</svg>\n"])
 
     def png(self) -> bytes:

@@ -52,13 +52,14 @@ def render_heat_map_text(
     found: HeatMap, title: str, *, per_core: bool, gaps: Sequence[Gap], cores: Collection[int] = ()
 ) -> list[RenderableType]:
     strips, hottest = strips_of(found, per_core=per_core, cores=cores)
-    seen_on = f"{counted(sum(int(each.counts.sum()) for each in strips), 'sample')}"
-    parts: list[RenderableType] = [Text(f"{title}: {seen_on}", style="bold")]
-    ends = f"{found.column_seconds:g} s", "0 s"
+    samples = sum(int(each.counts.sum()) for each in strips)
+    parts: list[RenderableType] = [Text(f"{title}: {counted(samples, 'sample')}", style="bold")]
     for strip in strips:
         seen = "" if strip.coverage is None else f"; {100 * strip.coverage:.0f}% of the expected samples were taken"
-        name = Text(f"{strip.name}: {counted(int(strip.counts.sum()), 'sample')}{seen}")
-        parts += [name, *_shaded(strip.levels, ends)]
+        parts += [
+            Text(f"{strip.name}: {counted(int(strip.counts.sum()), 'sample')}{seen}"),
+            *_shaded(strip.levels, (f"{found.column_seconds:g} s", "0 s")),
+        ]
     return [
         *parts,
         Text(_scale(found), style="dim"),
@@ -74,23 +75,21 @@ def _shaded(levels: I64, ends: tuple[str, str]) -> list[Text]:
     rows = levels.T[::-1].tolist()
     for number, row in enumerate(rows):
         end = ends[0] if number == 0 else ends[1] if number == len(rows) - 1 else ""
-        line = Text(f"{end:>{_MARGIN - 1}} ")
-        for level in row:
-            line.append(_SHADES[-(-level * (len(_SHADES) - 1) // LEVELS)], style=css(HEAT[level]) if level else "")
-        lines.append(line)
+        shades = (
+            (_SHADES[-(-level * (len(_SHADES) - 1) // LEVELS)], css(HEAT[level]) if level else "") for level in row
+        )
+        lines.append(Text.assemble(f"{end:>{_MARGIN - 1}} ", *shades))
     return lines
 
 
 def _scale(found: HeatMap) -> str:
     line = " " * _MARGIN
     for column in range(0, found.columns, 10):
-        label = f"{found.begin + column * found.column_seconds:g}"
-        line = line.ljust(_MARGIN + column) + label
+        line = f"{line.ljust(_MARGIN + column)}{found.begin + column * found.column_seconds:g}"
     return line + " s since the capture began"
 
 
 def _legend(hottest: int, cell: str) -> Text:
-    """Which shade is how many samples."""
     line = Text()
     shades = _SHADES[1:]
     for number, shade in enumerate(shades, 1):
@@ -117,7 +116,7 @@ def render_flame_text(
         while len(inner) == 1 and int(graph.total[inner[0]]) * 50 >= int(graph.total[chain[-1]]) * 49:
             chain.append(inner[0])
             inner = _wide(graph, children[inner[0]], limit)
-        lines += _chain_lines(graph, frames, chain, indent)
+        lines.append(_chain_line(graph, frames, chain, indent))
         waiting += [(child, indent + 1) for child in reversed(inner)]
     if waiting:
         lines.append(
@@ -135,16 +134,15 @@ def _wide(graph: FlameGraph, entries: list[int], limit: int) -> list[int]:
     )
 
 
-def _chain_lines(graph: FlameGraph, frames: Sequence[Key], chain: list[int], indent: int) -> list[Text]:
-    share = 100 * int(graph.total[chain[0]]) / max(1, graph.samples)
+def _chain_line(graph: FlameGraph, frames: Sequence[Key], chain: list[int], indent: int) -> Text:
     names = [frames[int(graph.frame[entry])] for entry in chain]
-    line = Text(f"{share:5.1f}%  {'  ' * indent}")
+    line = Text(f"{100 * int(graph.total[chain[0]]) / max(1, graph.samples):5.1f}%  {'  ' * indent}")
     kept = names if len(names) <= 6 else [*names[:3], (f"… {len(names) - 5} more …", ""), *names[-2:]]
     for place, (name, file) in enumerate(kept):
         if place:
             line.append(" > ", style="dim")
         line.append(name, style="bold" if not file and not place else "dark_orange" if is_kernel_file(file) else "")
-    return [line]
+    return line
 
 
 def render_difference_text(
@@ -172,8 +170,7 @@ def render_difference_text(
 
 
 def _callers(graph: FlameGraph, frames: Sequence[Key], entry: int) -> str:
-    names: list[str] = []
-    at = int(graph.parent[entry])
+    names, at = list[str](), int(graph.parent[entry])
     while at > 0 and len(names) < 3:
         names.append(frames[int(graph.frame[at])][0])
         at = int(graph.parent[at])
@@ -210,12 +207,15 @@ def render_gaps(gaps: Sequence[Gap]) -> list[RenderableType]:
 def render_list_text(found: Sequence[Stored], folder: str) -> list[RenderableType]:
     if not found:
         return [Text(f"no captures in {folder}")]
-    rows = []
-    for entry in found:
-        about = entry.about
-        host, source = ("?", "damaged") if about is None else (about.host or "?", about.source)
-        written = f"{rfc3339(entry.written_at)[:19]}Z"
-        rows.append((entry.name, written, size(entry.size_bytes), host, source))
+    rows = [
+        (
+            entry.name,
+            f"{rfc3339(entry.written_at)[:19]}Z",
+            size(entry.size_bytes),
+            *(("?", "damaged") if entry.about is None else (entry.about.host or "?", entry.about.source)),
+        )
+        for entry in found
+    ]
     whole = f"{counted(len(found), 'capture')} in {folder}, {size(sum(entry.size_bytes for entry in found))}"
     return [Text(whole, style="bold"), Fitting(_LISTED, rows)]
 
@@ -253,8 +253,7 @@ def _what(hit: Hit, cause_words: CauseWords) -> str:
         "core": f"the kernel on core {hit.what}",
     }
     where = f" on core {hit.core}" if hit.core is not None and hit.kind != "core" else ""
-    length = hit.until - hit.at
-    held = "" if hit.moment is None else f"core {hit.core} was held in the kernel for {length:.1f} s; "
+    held = "" if hit.moment is None else f"core {hit.core} was held in the kernel for {hit.until - hit.at:.1f} s; "
     return f"{held}{names.get(hit.kind, hit.what)} took {hit.cores:.2f} cores{where} (usual: {hit.usual:.2f})"
 
 

@@ -11,19 +11,16 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from zombiescope.facts.names import quiet
 from zombiescope.host.safe_open import open_regular
 from zombiescope.host.whole_file import write_whole
-from zombiescope.profiler.formats.summary_document import MOST_BYTES, figure, read_reasons, with_reasons
+from zombiescope.profiler.formats.summary_document import MOST_BYTES, figure, read_reasons, with_reasons, words_of
 from zombiescope.profiler.stacks.about import Note, Reason
 
 SUMMARY = b".summary"
 _JOURNAL, _MOMENTS, _PUSHED = b".recorder", b".moments", b".pushed"
 BOOKS = (_JOURNAL, _MOMENTS, _PUSHED)
 """Each stays small by itself, and counts."""
-_MOST_JOURNAL_BYTES = 256 << 10
-_MOST_TEXT = 300
-_MOST_WAITING = 1000
+_MOST_JOURNAL_BYTES, _MOST_WAITING = 256 << 10, 1000
 
 
 def summary_path(capture: bytes) -> bytes:
@@ -86,17 +83,15 @@ def _append(path: bytes, documents: list[dict[str, Any]]) -> bool:
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError:
         return False
+    written = 0
     try:
         before = os.fstat(descriptor).st_size
-        try:
+        with contextlib.suppress(OSError):
             written = os.write(descriptor, content)
-        except OSError:
-            written = 0
         if written < len(content):
             with contextlib.suppress(OSError):
                 os.ftruncate(descriptor, before)
-            return False
-        return True
+        return written == len(content)
     finally:
         os.close(descriptor)
 
@@ -115,8 +110,7 @@ def read_notes(folder: bytes) -> list[Note]:
     for each in _lines(os.path.join(folder, _JOURNAL)):
         at, steady = figure(each.get("at")), figure(each.get("steady"))
         if at is not None and steady is not None:
-            boot, what, words = (quiet(str(each.get(name, "")))[:_MOST_TEXT] for name in ("boot", "what", "words"))
-            notes.append(Note(at, boot, steady, what, words))
+            notes.append(Note(at, words_of(each, "boot"), steady, words_of(each, "what"), words_of(each, "words")))
     return notes
 
 

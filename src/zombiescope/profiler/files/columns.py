@@ -140,8 +140,6 @@ def library(path: str | os.PathLike[str] = BUILT) -> Library | None:
 
 def layout_words(layout: Layout) -> array[int]:
     """In the order of the struct in scanner.c."""
-    at = layout.at
-    chain = -1 if layout.chain is None else layout.chain
-    after = -1 if layout.cgroup_after_chain is None else layout.cgroup_after_chain
-    fields = [at.get(bit, -1) for bit in (data_file.IP, data_file.TID, data_file.TIME, data_file.CPU)]
+    fields = [layout.at.get(bit, -1) for bit in (data_file.IP, data_file.TID, data_file.TIME, data_file.CPU)]
+    chain, after = (-1 if word is None else word for word in (layout.chain, layout.cgroup_after_chain))
     return array("q", [layout.least_words, *fields, chain, *(layout.read_group or (0, 0)), after])

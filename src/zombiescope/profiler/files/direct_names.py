@@ -240,9 +240,6 @@ def _shape(elf: Elf, source: Elf, name: bytes) -> list[int]:
     return numbers
 
 
-def _code(source: Elf) -> bytearray:
+def _code(source: Elf) -> bytes:
     """Which sections hold code, one byte each."""
-    code = bytearray(MOST_SECTIONS)
-    for index, section in enumerate(source.sections[:MOST_SECTIONS]):
-        code[index] = bool(section.flags & EXECUTABLE)
-    return code
+    return bytes(bool(section.flags & EXECUTABLE) for section in source.sections).ljust(MOST_SECTIONS, b"\0")

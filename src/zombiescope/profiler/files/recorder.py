@@ -237,7 +237,7 @@ class Recording:
     def _is_near(self, one: Held, reason: Reason) -> bool:
         if one.span.begin is None or one.span.end is None:
             return False
-        around = self.order.around_seconds
+        around = self.order.around_seconds if reason.around is None else reason.around
         return one.span.begin - around <= reason.at <= one.span.end + around
 
     def make_room(self, made_bytes: int = 0) -> bool:

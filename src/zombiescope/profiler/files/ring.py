@@ -30,6 +30,9 @@ _KEPT_SHARE = 0.75
 """Of the room: moments worth keeping may not take all of it."""
 _KEPT_TIMES = 4.0
 """As old as that many times the age of others."""
+_LOSSES = (("full", "the disk was full"), ("failed", "sampling failed"), ("dropped", "a segment was lost"))
+_PAUSES = (*_LOSSES, ("rate", "the sampler was set anew"))
+_ENDS = (("ended", "the recorder was stopped"), ("began", "the recorder was killed"))
 _HOLE_SECONDS = 1.0
 _JUMP_SECONDS = 1.0
 
@@ -246,7 +249,8 @@ def _hole(before: Held, after: Held, notes: Sequence[Note], *, same_boot: bool) 
     missing = after.span.serial - before.span.serial - 1
     if missing > 0 and before.span.serial:
         many = f"{missing:,} captures were" if missing > 1 else "a capture was"
-        return Hole(begin, end, seconds, f"{many} removed to make room, or not kept", steady)
+        words = [f"{many} removed to make room, or not kept", *_told(_LOSSES, _meanwhile(before, after, notes))[:1]]
+        return Hole(begin, end, seconds, "; ".join(words), steady)
     return Hole(begin, end, seconds, _why(before, after, notes, same_boot=same_boot), steady)
 
 
@@ -254,19 +258,18 @@ def _why(before: Held, after: Held, notes: Sequence[Note], *, same_boot: bool) -
     """By what the recorder wrote meanwhile."""
     if not same_boot:
         return "the machine was restarted" if before.span.boot and after.span.boot else "which boot it was is not known"
+    here = _meanwhile(before, after, notes)
+    ends = [words for what, words in _ENDS if any(one.what == what for one in here)]
+    return [*_told(_PAUSES, here), *ends, "not known: the recorder wrote nothing about it"][0]
+
+
+def _told(kinds: Sequence[tuple[str, str]], notes: Sequence[Note]) -> list[str]:
+    """The weightiest first."""
+    found = [(words, one.words) for what, words in kinds for one in notes if one.what == what]
+    return [f"{words}: {more}" if more else words for words, more in found]
+
+
+def _meanwhile(before: Held, after: Held, notes: Sequence[Note]) -> list[Note]:
+    """Within one boot: another one has another steady clock."""
     begin, end = (before.span.last_ns or 0) / 1e9, (after.span.first_ns or 0) / 1e9
-    here = [one for one in notes if one.boot == before.span.boot and begin - 5 <= one.steady <= end + 5]
-    for what, words in (
-        ("full", "the disk was full"),
-        ("failed", "sampling failed"),
-        ("dropped", "a segment was lost"),
-        ("rate", "the sampler was set anew"),
-    ):
-        found = next((one for one in here if one.what == what), None)
-        if found is not None:
-            return f"{words}: {found.words}" if found.words else words
-    if any(one.what == "ended" for one in here):
-        return "the recorder was stopped"
-    if any(one.what == "began" for one in here):
-        return "the recorder was killed"
-    return "not known: the recorder wrote nothing about it"
+    return [one for one in notes if one.boot == before.span.boot and begin - 5 <= one.steady <= end + 5]

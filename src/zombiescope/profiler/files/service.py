@@ -174,7 +174,7 @@ class Service:
             if not is_told:
                 is_told = True
                 free, least = self.recording.free_bytes(), self.recording.order.least_free_bytes
-                words = f"{free / 1e6:,.0f} MB are free on the disk, and others are left {least / 1e6:,.0f}"
+                words = f"{free / 1e6:,.0f} MB are free on the disk, less than the {least / 1e6:,.0f} MB that others are left"
                 self.recording.note("full", words)
                 self.said(f"nothing is recorded: {words}")
             self._sleep(_TRY_SECONDS)

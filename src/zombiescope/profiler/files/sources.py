@@ -124,8 +124,7 @@ class PerfRecord:
             self._process.kill()
             status = self._process.wait()
         with self._complaints as complaints:
-            complaints.seek(0)
-            first = _first_sentence(complaints.read(_MOST_COMPLAINT))
+            first = _first_sentence(os.pread(complaints.fileno(), _MOST_COMPLAINT, 0))
         ended = f"it ended with {status}" if status > 0 else f"signal {-status} ended it"
         return (first or ended) if status else ""
 
@@ -159,8 +158,7 @@ GROWING = b".recording"
 _TAKEN = (b".zscap", b".perf")
 _CLAIMED: dict[bytes, int] = {}
 """Locked until they are stored, by this process alone: another recorder in the same folder leaves them, unless we die."""
-_LOOK_SECONDS = 0.5
-_BEGIN_SECONDS = 60.0
+_LOOK_SECONDS, _BEGIN_SECONDS = 0.5, 60.0
 _REFUSED = "cannot sample the processors"
 _ASKED = "asked for with --with"
 _HINT = "run as root or with CAP_PERFMON; see kernel.perf_event_paranoid"
@@ -191,8 +189,8 @@ def open_source(wanted: str, rate_hz: int) -> Source:
         why = _ASKED if wanted == PERF else "it is installed and can sample here; --with own asks for our own sampler"
         return PerfSource(rate_hz, able.options, why)
     if wanted == PERF:
-        missing = "leave out --with perf" if not is_installed() else _HINT
-        raise ObservationError(f"{_REFUSED} (perf)", able.complaint, missing)
+        hint = _HINT if is_installed() else "leave out --with perf"
+        raise ObservationError(f"{_REFUSED} (perf)", able.complaint, hint)
     return _open_own(rate_hz, able.complaint if not is_installed() else f"perf is installed, but: {able.complaint}")
 
 
@@ -265,8 +263,7 @@ class PerfSource:
         complaint = perf.end()
         if not complaint:
             return path
-        is_full = os.statvfs(folder).f_bavail == 0  # perf says nothing of it when it is quiet
-        if is_full:
+        if os.statvfs(folder).f_bavail == 0:  # perf says nothing of it when it is quiet
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         if self.most_bytes and size_of(path) >= self.most_bytes:
             complaint = f"its segment has {size_of(path):,} bytes, all that the ring has for one"
@@ -340,10 +337,8 @@ def size_of(path: bytes) -> int:
 
 def _online_cpus() -> list[int]:
     try:
-        cpus: list[int] = []
-        for part in read_kernel_file("/sys/devices/system/cpu/online").decode("ascii").strip().split(","):
-            first, _, last = part.partition("-")
-            cpus += range(int(first), int(last or first) + 1)
-        return cpus
+        listed = read_kernel_file("/sys/devices/system/cpu/online").decode("ascii").strip().split(",")
+        ends = [part.partition("-") for part in listed]
+        return [cpu for first, _, last in ends for cpu in range(int(first), int(last or first) + 1)]
     except (OSError, ValueError):
         return list(range(os.cpu_count() or 1))

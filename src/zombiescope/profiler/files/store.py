@@ -66,11 +66,9 @@ def find(folder: bytes, name: str) -> bytes:
             raise UsageError(f"cannot read {name!r} as a capture", "it is not a regular file", "give a file")
         return given
     stored = entries(folder)
-    if name == LATEST and stored:
-        return stored[-1].path
-    for entry in stored:
-        if entry.name == name:
-            return entry.path
+    meant = [entry.path for entry in stored if name in (LATEST, entry.name)]
+    if meant:
+        return meant[-1]
     known = ", ".join(entry.name for entry in stored[-5:]) or "none"
     raise UsageError(
         f"there is no capture {name!r}",

@@ -13,15 +13,13 @@ _HEADER_ATTR, _HEADER_FEATURE = 64, 80
 _COMM, _MMAP, _MMAP2, _CGROUP = 3, 1, 10, 19
 _HOSTNAME, _OS_RELEASE, _CLOCK_DATA = 3, 4, 29
 _KERNEL_MODE, _USER_MODE = 1, 2
-_MOST_CGROUPS = 50_000
-_MOST_PROCESSES = 50_000
+_MOST_CGROUPS = _MOST_PROCESSES = 50_000
 _TRAILER = b"\0" * 24
 """sample_id of a record that we make ourselves: thread, time and core are zero."""
 
 
 def head(attr: bytes) -> Iterator[bytes]:
-    yield struct.pack("<8sQ", b"PERFILE2", 16)
-    yield _record(_HEADER_ATTR, 0, attr)
+    yield struct.pack("<8sQ", b"PERFILE2", 16) + _record(_HEADER_ATTR, 0, attr)
     name = os.uname()
     yield _feature(_HOSTNAME, _text(name.nodename.encode()))
     yield _feature(_OS_RELEASE, _text(name.release.encode()))
@@ -66,8 +64,7 @@ def _kernel_text() -> Iterator[bytes]:
 
 
 def _processes() -> Iterator[bytes]:
-    pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    for pid in pids[:_MOST_PROCESSES]:
+    for pid in [int(name) for name in os.listdir("/proc") if name.isdigit()][:_MOST_PROCESSES]:
         try:
             for tid in map(int, os.listdir(f"/proc/{pid}/task")):
                 comm = read_kernel_file(f"/proc/{pid}/task/{tid}/comm").rstrip(b"\n")

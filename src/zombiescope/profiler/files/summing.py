@@ -33,17 +33,12 @@ class Summing:
 
     def summary_of(self, capture: Capture) -> bytes:
         summary = sum_up(capture, shape_of(capture.tree), self.cause_of)
-        peaks = peaks_of(summary)
-        news = changed(_own(summary), summary.rate_hz, Usuals(self._known))
-        self._known.append(peaks)
+        # Of functions only those that do something themselves: what merely calls them changes with them.
+        own = tuple(one for one in summary.taken.get("function", ()) if one.own >= _OWN_PART * one.cores)
+        peaks = peaks_of(summary._replace(taken={**summary.taken, "function": own}))
+        news = changed(peaks, summary.rate_hz, Usuals(self._known))
+        self._known.append(peaks_of(summary))
         return write_summary(summary, (), [one._asdict() for one in news])
-
-
-def _own(summary: Summary) -> Peaks:
-    """Of functions only those that do something themselves: what merely calls them changes with them."""
-    taken = summary.taken.get("function", ())
-    own = tuple(one for one in taken if one.own >= _OWN_PART * one.cores)
-    return peaks_of(summary._replace(taken={**summary.taken, "function": own}))
 
 
 def peaks_of(summary: Summary) -> Peaks:

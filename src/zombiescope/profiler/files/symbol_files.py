@@ -20,14 +20,13 @@ from zombiescope.facts.names import shown, unshown
 from zombiescope.host.bounds import allow
 from zombiescope.host.safe_open import open_regular, why_foreign
 from zombiescope.profiler.perf.elf_symbols import BrokenElf, Elf, ElfSymbols, open_elf, read_symbols
-from zombiescope.profiler.perf.frames import VDSO, text_began
-from zombiescope.profiler.perf.plain_names import plain_name
+from zombiescope.profiler.perf.frames import VDSO, plain_name, text_began
 
 if TYPE_CHECKING:
     from zombiescope.profiler.perf.kernel_code import KernelSymbols
     from zombiescope.profiler.perf.symbolise import JitMap
 
-_DEBUG_FOLDERS = (b"/usr/lib/debug/.build-id",)
+_DEBUG_FOLDER = b"/usr/lib/debug/.build-id"
 _MOST_MAP_BYTES = 256 << 20
 _MOST_COPIED_BYTES = 512 << 20
 """Of memory, for what is copied from strangers in all: beyond it their code has no names, and everybody else's has."""
@@ -89,13 +88,11 @@ class SymbolFiles:
         build_id = elf.build_id().encode()
         if b".symtab" in elf.by_name or len(build_id) < 4:
             return None
-        for folder in _DEBUG_FOLDERS:
-            try:
-                place = self.root + folder + b"/%b/%b.debug" % (build_id[:2], build_id[2:])
-                return open_elf(self._map_strangers_file(place))
-            except (OSError, BrokenElf):
-                continue
-        return None
+        place = self.root + _DEBUG_FOLDER + b"/%b/%b.debug" % (build_id[:2], build_id[2:])
+        try:
+            return open_elf(self._map_strangers_file(place))
+        except (OSError, BrokenElf):
+            return None
 
     def jit(self, pid: int) -> JitMap | Gap | None:
         if pid not in self._jits:
@@ -111,8 +108,7 @@ class SymbolFiles:
             except FileNotFoundError:
                 continue
             except OSError as error:
-                why = reason_of(error)
-                refused = refused or Gap("frames[].name", f"{shown(place)} is not used: {why}", _MAP_HINT)
+                refused = refused or Gap("frames[].name", f"{shown(place)} is not used: {reason_of(error)}", _MAP_HINT)
         return refused
 
     def _read_own_map(self, path: bytes, writers: set[int]) -> JitMap:
@@ -198,9 +194,7 @@ def kernel_symbols(saved: bytes | None, began: int | None) -> KernelSymbols | Ga
     path = saved or RUNNING_KALLSYMS
     text = kallsyms_text(path)
     symbols = text if isinstance(text, Gap) else read_kallsyms(text)
-    if isinstance(symbols, Gap):
-        return symbols
-    return boot_gap(symbols.text, path, began) or symbols
+    return symbols if isinstance(symbols, Gap) else boot_gap(symbols.text, path, began) or symbols
 
 
 class RunningKernel:
@@ -272,8 +266,7 @@ def read_bounded(path: bytes, limit: int) -> bytes:
 
 def _read_pieces(file: IO[bytes], limit: int, size: int = 0) -> bytes:
     """`size`: what it has, as far as is known. One piece is not copied once more; without a size it would take the whole limit."""
-    pieces: list[bytes] = []
-    left = limit
+    pieces, left = list[bytes](), limit
     while left and (piece := file.read(min(left, max(size, _PIECE)))):
         pieces.append(piece)
         left -= len(piece)

@@ -7,7 +7,6 @@ way in.
 
 from __future__ import annotations
 
-import struct
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from zombiescope.errors import KEPT_BY_NEWER, UnknownFormatError
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import quiet
 from zombiescope.profiler.formats.capture_heading import (
+    DAMAGE,
     PROBED_BYTES,
     TEXTS,
     Ascending,
@@ -38,9 +38,6 @@ from zombiescope.profiler.stacks.capture import About, BrokenCapture, Capture, C
 
 _MOST_ROWS, _MOST_TEXT_BYTES = 1 << 28, 256 << 20
 _MOST_GAPS, _MOST_RATE_HZ = 1000, 1e9
-_DAMAGE = (
-    KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RecursionError, zlib.error, struct.error
-)  # fmt: skip
 _WIDTHS = ("u1", "u2", "u4", "u8")
 
 
@@ -57,27 +54,22 @@ def encode(capture: Capture) -> Iterator[bytes]:
 
 
 def _columns(capture: Capture) -> Iterator[tuple[str, Numbers]]:
-    yield "time", capture.time
-    yield "cpu", capture.cpu
-    yield "mode", capture.mode
-    yield "event", capture.event
+    for name in ("time", "cpu", "mode", "event"):
+        yield name, getattr(capture, name)
     yield "idle", capture.idle.view(np.uint8)
     yield "node", capture.node
     threads, chosen = dense_ids(
         capture.pid.astype(np.uint64) << np.uint64(32) | (capture.tid ^ (capture.comm << np.uint32(24)))
     )
     # One number for who ran: rows of the same thread share pid, tid, name and (mostly) cgroup.
-    exact = bool(
-        np.array_equal(capture.tid[chosen][threads], capture.tid)
-        and np.array_equal(capture.comm[chosen][threads], capture.comm)
-    )
-    if exact:
+    if np.array_equal(capture.tid[chosen][threads], capture.tid) and np.array_equal(
+        capture.comm[chosen][threads], capture.comm
+    ):
         yield "thread", threads
-        chosen_rows = chosen
     else:
-        chosen_rows = np.arange(len(capture.time))
+        chosen = np.arange(len(capture.time))
     for name in ("pid", "tid", "comm"):
-        yield name, getattr(capture, name)[chosen_rows]
+        yield name, getattr(capture, name)[chosen]
     yield "cgroup", capture.cgroup
     if capture.weight is not None:
         yield "weight", capture.weight
@@ -90,10 +82,9 @@ def _pack(name: str, values: Numbers, *, ascends: bool) -> Packed:
     if ascends:
         ends = Ascending(int(values[0]), int(values[-1])) if len(values) else Ascending(0, 0)
         values = np.diff(values, prepend=values[:1])
-    largest = int(values.max()) if len(values) else 0
+    largest = int(values.max(initial=0))
     narrow = values.astype(next(width for width in _WIDTHS if largest <= np.iinfo(width).max))
-    width = narrow.dtype.itemsize
-    planes = np.ascontiguousarray(narrow.view(np.uint8).reshape(-1, width).T)
+    planes = np.ascontiguousarray(narrow.view(np.uint8).reshape(-1, narrow.dtype.itemsize).T)
     return column(name, len(values), [Plane(plane.data, _counts(plane)) for plane in planes], ends)
 
 
@@ -116,8 +107,7 @@ def _sizes(rests: U32) -> U32:
     leaves = np.flatnonzero(rests[::-1] == 0)
     if len(rests) and (not len(leaves) or leaves[0]):
         raise ValueError("the tree does not end in a leaf")
-    runs = np.diff(np.append(leaves, len(rests)))
-    sizes = backwards - np.repeat(backwards[leaves], runs) + np.uint64(1)
+    sizes = backwards - np.repeat(backwards[leaves], np.diff(leaves, append=len(rests))) + np.uint64(1)
     if len(sizes) and int(sizes.max()) > len(rests):
         raise ValueError("the tree does not hold together")
     return sizes[::-1].astype(np.uint32)
@@ -129,7 +119,7 @@ def _damage_told() -> Iterator[None]:
         yield
     except UnknownFormatError as error:
         raise BrokenCapture(quiet(str(error)), KEPT_BY_NEWER) from error
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise BrokenCapture(f"the stored capture is damaged ({quiet(str(error)[:200])})", "import it again") from error
 
 
@@ -137,8 +127,7 @@ def _damage_told() -> Iterator[None]:
 def decode(raw: bytes | memoryview) -> Capture:
     buffer = memoryview(raw)
     heading, at = read_heading(buffer)
-    columns: dict[str, Numbers] = {}
-    texts: dict[str, Any] = {}
+    columns, texts = dict[str, Numbers](), dict[str, Any]()
     for entry, packed in columns_of(buffer, heading, at):
         if entry["name"] == TEXTS:
             texts = texts_in(packed, entry, _MOST_TEXT_BYTES)
@@ -173,9 +162,7 @@ def _unpack(packed: memoryview, entry: dict[str, Any]) -> Numbers:
         raise ValueError(f"column {entry['name']} is shorter than it says")
     planes = np.frombuffer(plain, np.uint8).reshape(width, rows)
     values = np.ascontiguousarray(planes.T).reshape(-1).view(f"<u{width}")
-    if entry["ascends"]:
-        return np.cumsum(values, dtype=np.uint64) + np.uint64(int(entry["first"]))
-    return values
+    return np.cumsum(values, dtype=np.uint64) + np.uint64(int(entry["first"])) if entry["ascends"] else values
 
 
 def _clock(document: dict[str, Any]) -> Clock:
@@ -226,33 +213,34 @@ def _capture(about: dict[str, Any], columns: dict[str, Numbers], texts: dict[str
     }
     frames = np.concatenate([np.array([ROOT_FRAME], np.uint32), columns["tree_frame"].astype(np.uint32)])
     files = _quiet_all(texts["files"])
-    capture = Capture(
-        _about(about),
-        columns["time"].astype(np.uint64),
-        columns["cpu"].astype(np.uint16),
-        by_thread["pid"],
-        by_thread["tid"],
-        columns["mode"].astype(np.uint8),
-        columns["event"].astype(np.uint8),
-        by_thread["comm"],
-        columns["cgroup"].astype(np.uint32),
-        columns["idle"].astype(bool),
-        columns["node"].astype(np.uint32),
-        columns["weight"].astype(np.uint64) if "weight" in columns else None,
-        CallTree(
-            frames, _sizes(columns["tree_rest"]) if "tree_rest" in columns else columns["tree_size"].astype(np.uint32)
-        ),
-        _quiet_all(texts["names"]),
-        tuple(files[number] for number in texts["file_of"]),
-        _quiet_all(texts["comms"]),
-        _quiet_all(texts["events"]),
-        _quiet_all(texts["cgroups"]),
+    return _whole(
+        Capture(
+            _about(about),
+            columns["time"].astype(np.uint64),
+            columns["cpu"].astype(np.uint16),
+            by_thread["pid"],
+            by_thread["tid"],
+            columns["mode"].astype(np.uint8),
+            columns["event"].astype(np.uint8),
+            by_thread["comm"],
+            columns["cgroup"].astype(np.uint32),
+            columns["idle"].astype(bool),
+            columns["node"].astype(np.uint32),
+            columns["weight"].astype(np.uint64) if "weight" in columns else None,
+            CallTree(
+                frames,
+                _sizes(columns["tree_rest"]) if "tree_rest" in columns else columns["tree_size"].astype(np.uint32),
+            ),
+            _quiet_all(texts["names"]),
+            tuple(files[number] for number in texts["file_of"]),
+            _quiet_all(texts["comms"]),
+            _quiet_all(texts["events"]),
+            _quiet_all(texts["cgroups"]),
+        )
     )
-    _check(capture)
-    return capture
 
 
-def _check(capture: Capture) -> None:
+def _whole(capture: Capture) -> Capture:
     """Every number that is an index lies inside what it indexes, so that no question can go astray later."""
     rows, nodes = len(capture.time), len(capture.tree.frame)
     for name in ("cpu", "pid", "tid", "mode", "event", "comm", "cgroup", "idle", "node"):
@@ -272,3 +260,4 @@ def _check(capture: Capture) -> None:
             raise ValueError(f"a {what} is not in its list")
     if len(capture.frame_files) != len(capture.frame_names):
         raise ValueError("frames and files do not match")
+    return capture

@@ -103,8 +103,10 @@ def span_of_file(file: IO[bytes]) -> Span:
     return read_span(lead + file.read(min(length, MOST_HEADING_BYTES)))
 
 
-DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, struct.error)
-"""What reading a heading of a stranger's file may raise."""
+DAMAGE = (
+    OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError, struct.error, zlib.error
+)  # fmt: skip
+"""What reading a stranger's capture may raise."""
 
 
 _MOST_TEXT_BYTES = 64 << 20
@@ -117,9 +119,7 @@ Change = Callable[[str], str]
 def taken_apart(name: str, raw: bytes, change: Change, functions: frozenset[str]) -> bytes:
     """`change` is given every word but the kernel's own functions. Raises what a damaged capture makes it raise (`DAMAGE`)."""
     heading, at = read_heading(memoryview(raw))
-    columns: list[dict[str, Any]] = []
-    pieces: list[memoryview] = []
-    texts: dict[str, Any] = {}
+    columns, pieces, texts = list[dict[str, Any]](), list[memoryview](), dict[str, Any]()
     for entry, packed in columns_of(memoryview(raw), heading, at):
         if entry["name"] == TEXTS:
             texts = texts_in(packed, entry, _MOST_TEXT_BYTES)
@@ -209,8 +209,8 @@ def _deflate(planes: Sequence[Plane], strategy: int) -> bytes:
     for number, plane in enumerate(planes):
         level = 0 if _is_noise(plane.counts) else _LEVEL
         packer = zlib.compressobj(level, wbits=-zlib.MAX_WBITS, strategy=strategy)
-        pieces += [packer.compress(plane.content)]
-        pieces += [packer.flush(zlib.Z_FINISH if number == len(planes) - 1 else zlib.Z_FULL_FLUSH)]
+        how = zlib.Z_FINISH if number == len(planes) - 1 else zlib.Z_FULL_FLUSH
+        pieces += [packer.compress(plane.content), packer.flush(how)]
     return b"".join(pieces)
 
 
@@ -222,9 +222,10 @@ def _is_noise(counts: Sequence[int]) -> bool:
 
 
 def pieces_of(about: About, columns: Iterable[Packed], texts: dict[str, Any]) -> Iterator[bytes]:
-    """The file."""
     entries, packed = zip(*columns, strict=True)
-    return _file(about_document(about), entries, packed, texts)
+    clock = None if about.clock is None else about.clock._asdict()
+    told = {**about._asdict(), "clock": clock, "gaps": [gap._asdict() for gap in about.gaps]}
+    return _file(told, entries, packed, texts)
 
 
 def _file(
@@ -243,21 +244,3 @@ def frame_texts(names: Sequence[str], files: Sequence[str]) -> dict[str, list[An
     each = sorted(set(files))
     number = {name: index for index, name in enumerate(each)}
     return {"names": list(names), "files": each, "file_of": [number[name] for name in files]}
-
-
-def about_document(about: About) -> dict[str, Any]:
-    clock = about.clock
-    return {
-        "source": about.source,
-        "host": about.host,
-        "kernel": about.kernel,
-        "clock": None if clock is None else clock._asdict(),
-        "rate_hz": about.rate_hz,
-        "lost": about.lost,
-        "throttled": about.throttled,
-        "has_time": about.has_time,
-        "gaps": [gap._asdict() for gap in about.gaps],
-        "ring": about.ring,
-        "serial": about.serial,
-        "boot": about.boot,
-    }

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from zombiescope.profiler.perf.frames import Frames
-from zombiescope.profiler.perf.plain_names import plain_name
+from zombiescope.profiler.perf.frames import Frames, plain_name
 from zombiescope.profiler.stacks.arrays import I64, U64, dense_ids
 from zombiescope.profiler.stacks.call_tree import build_tree
 from zombiescope.profiler.stacks.capture import (
@@ -56,8 +55,7 @@ class Gathering:
     _held: int = 0
 
     def stack_number(self, comm: str, frames: list[Frame]) -> int:
-        named = (self._plain(frame) for frame in frames[:MOST_DEPTH])
-        numbers = (self.frames.add(comm, ""), *(self.frames.add(*frame) for frame in named))
+        numbers = (self.frames.add(comm, ""), *(self.frames.add(*self._plain(frame)) for frame in frames[:MOST_DEPTH]))
         number = self._known.setdefault(numbers, len(self.stacks))
         if number == len(self.stacks):
             self.stacks.append(numbers)
@@ -72,25 +70,25 @@ class Gathering:
     def _plain(self, frame: Frame) -> Frame:
         if not self.demangle or not frame[0].startswith(_MANGLED):
             return frame
-        found = self._plainly.get(frame)
-        if found is None:
-            found = self._plainly[frame] = (plain_name(frame[0]), frame[1])
-        return found
+        if frame not in self._plainly:
+            self._plainly[frame] = (plain_name(frame[0]), frame[1])
+        return self._plainly[frame]
 
     def add(
         self, stack: int, comm: str, *, time: int = 0, cpu: int = 0, thread: tuple[int, int] = (0, 0), weight: int = 1
     ) -> None:
-        row = (
-            stack,
-            min(time, _MOST_NUMBER),
-            min(cpu, _MOST_NUMBER),
-            thread[0] & 0xFFFFFFFF,
-            thread[1] & 0xFFFFFFFF,
-            self.comms.setdefault(comm, len(self.comms)),
-            self.events.setdefault(self.now_of, len(self.events)),
-            min(weight, _MOST_NUMBER),
+        self.rows.extend(
+            (
+                stack,
+                min(time, _MOST_NUMBER),
+                min(cpu, _MOST_NUMBER),
+                thread[0] & 0xFFFFFFFF,
+                thread[1] & 0xFFFFFFFF,
+                self.comms.setdefault(comm, len(self.comms)),
+                self.events.setdefault(self.now_of, len(self.events)),
+                min(weight, _MOST_NUMBER),
+            )
         )
-        self.rows.extend(row)
 
     def capture(self, about: About) -> Capture:
         if not self.rows:

@@ -39,8 +39,9 @@ def read_speedscope(content: bytes, source: str, *, demangle: bool = True) -> Ca
         for profile in document["profiles"]:
             _read_profile(gathering, profile, frames, sample_ns)
     except (KeyError, TypeError, ValueError, IndexError, RecursionError, OverflowError) as error:
-        why = f"it is JSON but no speedscope profile ({type(error).__name__}: {error})"
-        raise BrokenCapture(why, "is it the right file?") from error
+        raise BrokenCapture(
+            f"it is JSON but no speedscope profile ({type(error).__name__}: {error})", "is it the right file?"
+        ) from error
     timed = all(profile["unit"] in _NS for profile in document["profiles"])
     gaps = [] if timed else [Gap("samples[].time", "its unit is not a time")]
     if any(profile["type"] == "evented" and profile["unit"] in _NS for profile in document["profiles"]):
@@ -62,14 +63,14 @@ def _sample_ns(document: dict[str, Any]) -> float:
     if document.get("exporter") == _OWN:
         return math.inf
     sampled = [np.array(each["weights"], float) * _NS[each["unit"]] for each in _timed(document, "sampled")]
-    lasting = np.concatenate(sampled) if sampled else np.zeros(0)
+    lasting = np.concatenate([np.zeros(0), *sampled])
     if (lasting > 0).any():
         return float(np.median(lasting[lasting > 0]))
     evented = [
         np.diff([float(event["at"]) for event in each["events"]]) * _NS[each["unit"]]
         for each in _timed(document, "evented")
     ]
-    lasting = np.concatenate(evented) if evented else np.zeros(0)
+    lasting = np.concatenate([np.zeros(0), *evented])
     lasting = lasting[lasting > 0]
     return max(float(lasting.min()), float(lasting.sum()) / _MOST_TICKS) if len(lasting) else 1.0
 
@@ -89,9 +90,8 @@ def _read_profile(gathering: Gathering, profile: dict[str, Any], frames: list[Fr
         comm = named[0][0] if core and named else name
         number = gathering.stack_number(comm, named[1:] if core and named else named)
         # Half a sample more is none: the last one before a pause lasts so long in what we write.
-        weight_in_samples = max(1, math.ceil(weight * scale / counted_by - _HALF))
-        at = max(0, round(now * scale))
-        gathering.add(number, comm, time=at, cpu=int(core[1]) if core else 0, weight=weight_in_samples)
+        samples = max(1, math.ceil(weight * scale / counted_by - _HALF))
+        gathering.add(number, comm, time=max(0, round(now * scale)), cpu=int(core[1]) if core else 0, weight=samples)
         now += weight
 
 
@@ -102,9 +102,8 @@ def _pieces(profile: dict[str, Any]) -> Iterator[tuple[list[int], float]]:
         return
     if profile["type"] != "evented":
         raise ValueError(f"a profile of type {profile['type']!r}")
-    now = float(profile.get("startValue") or 0)
+    now, beyond = float(profile.get("startValue") or 0), 0
     stack: list[int] = []
-    beyond = 0
     for event in profile["events"]:
         at = float(event["at"])
         if stack and at > now:
@@ -240,13 +239,12 @@ def _frame_tables(capture: Capture, numbers: list[int]) -> dict[str, Any]:
     texts = [capture.frame_names[number] for number in numbers]
     files = list(dict.fromkeys(capture.frame_files[number] for number in numbers))
     resource = {file: index for index, file in enumerate(files)}
-    kinds = [_kind(capture.frame_files[number]) for number in numbers]
     return {
         "frameTable": {
             "length": count,
             "address": [-1] * count,
             "inlineDepth": [0] * count,
-            "category": kinds,
+            "category": [_kind(capture.frame_files[number]) for number in numbers],
             "subcategory": [0] * count,
             "func": list(range(count)),
             "nativeSymbol": nothing,

@@ -146,16 +146,16 @@ def read_pprof(content: bytes, source: str, *, demangle: bool = True) -> Capture
                 if place not in known:
                     known[place] = tables.frames(place)
             unfolded = chain.from_iterable(known[place] for place in locations[:MOST_DEPTH])
-            frames = list(islice(unfolded, MOST_DEPTH))
-            frames.reverse()
+            frames = list(islice(unfolded, MOST_DEPTH))[::-1]
             # The first value counts samples by custom; those after it say what they weigh.
             weight = values[0] if values else 1
             if 0 < weight < 1 << 62:
                 gathering.add(gathering.stack_number("all threads", frames), "all threads", weight=weight)
     except ValueError as error:
         raise BrokenCapture(f"it is no pprof profile: {error}", "is it the right file?") from error
-    gaps = (Gap("samples[].time", "pprof profiles have no times"),)
-    return gathering.capture(About(source, has_time=False, gaps=gaps))
+    return gathering.capture(
+        About(source, has_time=False, gaps=(Gap("samples[].time", "pprof profiles have no times"),))
+    )
 
 
 def _tables(content: bytes) -> _Tables:
@@ -163,20 +163,18 @@ def _tables(content: bytes) -> _Tables:
     for number, value in fields(content):
         if isinstance(value, int):
             continue
+        one = _plain(value) if number in (_MAPPING, _LOCATION, _FUNCTION) else {}
         match number:
             case 2:
                 tables.samples.append(value)
             case 3:
-                one = _plain(value)
                 tables.mappings[one.get(1, 0)] = one.get(5, 0)
             case 4:
-                one = _plain(value)
                 functions = [
                     _plain(line).get(1, 0) for inner, line in fields(value) if inner == 4 and isinstance(line, bytes)
                 ]
                 tables.locations[one.get(1, 0)] = (functions, one.get(2, 0), one.get(3, 0))
             case 5:
-                one = _plain(value)
                 tables.functions[one.get(1, 0)] = (one.get(2, 0), one.get(4, 0))
             case 6:
                 tables.texts.append(value)
@@ -193,14 +191,11 @@ def _plain(raw: bytes) -> dict[int, int]:
 
 
 def _sample(raw: bytes) -> tuple[list[int], list[int]]:
-    locations: list[int] = []
-    values: list[int] = []
+    found: dict[int, list[int]] = {1: [], 2: []}
     for number, value in fields(raw):
-        if number == 1:
-            locations += repeated(value)
-        elif number == 2:
-            values += repeated(value)
-    return locations, values
+        if number in found:
+            found[number] += repeated(value)
+    return found[1], found[2]
 
 
 def write_pprof(capture: Capture, selection: Selection) -> Iterator[bytes]:
@@ -214,10 +209,6 @@ def write_pprof(capture: Capture, selection: Selection) -> Iterator[bytes]:
 def pprof_pieces(capture: Capture, selection: Selection) -> Iterator[bytes]:
     chosen = taken(capture, selection)
     texts: dict[str, int] = {"": 0, "samples": 1, "count": 2, "cpu": 3, "nanoseconds": 4}
-
-    def text(content: str) -> int:
-        return texts.setdefault(content, len(texts))
-
     period = round(1e9 / capture.about.rate_hz) if capture.about.rate_hz else 0
     yield message_field(_SAMPLE_TYPE, number_field(1, 1) + number_field(2, 2))
     if period:
@@ -229,18 +220,16 @@ def pprof_pieces(capture: Capture, selection: Selection) -> Iterator[bytes]:
         places = packed_field(1, [frame + 1 for frame in reversed(path)])
         yield message_field(_SAMPLE, places + packed_field(2, [count, count * period] if period else [count]))
     for frame in sorted(used):
-        line = message_field(4, number_field(1, frame + 1))
-        yield message_field(_LOCATION, number_field(1, frame + 1) + line)
-        name, file = text(capture.frame_names[frame]), text(capture.frame_files[frame])
-        named = number_field(1, frame + 1) + number_field(2, name) + number_field(3, name) + number_field(4, file)
-        yield message_field(_FUNCTION, named)
+        number = number_field(1, frame + 1)
+        yield message_field(_LOCATION, number + message_field(4, number))
+        name = texts.setdefault(capture.frame_names[frame], len(texts))
+        file = texts.setdefault(capture.frame_files[frame], len(texts))
+        yield message_field(_FUNCTION, number + number_field(2, name) + number_field(3, name) + number_field(4, file))
     for content in texts:
         yield text_field(_STRING, content)
     begin, length = span_ns(capture, selection)
     if capture.about.clock is not None and capture.about.has_time:
-        clock = capture.about.clock
-        yield number_field(_TIME_NANOS, clock.on_wall(begin))
+        yield number_field(_TIME_NANOS, capture.about.clock.on_wall(begin))
     yield number_field(_DURATION_NANOS, length)
-    kind = (3, 4) if period else (1, 2)
-    yield message_field(_PERIOD_TYPE, number_field(1, kind[0]) + number_field(2, kind[1]))
+    yield message_field(_PERIOD_TYPE, number_field(1, 3 if period else 1) + number_field(2, 4 if period else 2))
     yield number_field(_PERIOD, period or 1)

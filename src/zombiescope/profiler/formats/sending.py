@@ -97,14 +97,11 @@ def write_otlp(capture: Capture, selection: Selection, sender: Sender | None = N
     keys, sizes = np.unique(key, return_counts=True)
     times = _wall_times(capture, chosen.rows[order])
     weights = chosen.weights[order].tolist()
-    samples: list[bytes] = []
-    begin = 0
+    samples, begin = list[bytes](), 0
     for which, end in zip(keys.tolist(), np.cumsum(sizes).tolist(), strict=True):
         number, core = divmod(which, max(1, len(cores)))
         # Sample: stack_index 1, attribute_indices 2, values 4, timestamps_unix_nano 5.
-        content = number_field(1, number + 1)
-        if len(cores):
-            content += packed_field(2, [core + 1])
+        content = number_field(1, number + 1) + (packed_field(2, [core + 1]) if len(cores) else b"")
         if times is None or capture.weight is not None:
             content += packed_field(4, [sum(weights[begin:end])] if times is None else weights[begin:end])
         if times is not None:
@@ -119,15 +116,14 @@ def _of_resource(capture: Capture, sender: Sender | None, profile: bytes) -> byt
     if sender is None:
         return message_field(_RESOURCE_PROFILES, message_field(2, message_field(2, profile)))
     told = {"service.name": sender.service, "host.name": capture.about.host or "", **dict(sender.labels)}
-    resource = b"".join(_attribute(key, value) for key, value in told.items() if value)
-    scope = text_field(1, SCOPE) + text_field(2, sender.version)
-    content = message_field(1, scope) + message_field(2, profile)
+    # Of a resource: KeyValue, whose value is an AnyValue with a text.
+    resource = b"".join(
+        message_field(1, text_field(1, key) + message_field(2, text_field(1, value)))
+        for key, value in told.items()
+        if value
+    )
+    content = message_field(1, text_field(1, SCOPE) + text_field(2, sender.version)) + message_field(2, profile)
     return message_field(_RESOURCE_PROFILES, message_field(1, resource) + message_field(2, content))
-
-
-def _attribute(key: str, value: str) -> bytes:
-    """Of a resource: KeyValue, whose value is an AnyValue with a text."""
-    return message_field(1, text_field(1, key) + message_field(2, text_field(1, value)))
 
 
 def _wall_times(capture: Capture, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[int] | None:

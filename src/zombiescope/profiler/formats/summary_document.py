@@ -18,28 +18,27 @@ if TYPE_CHECKING:
 
 SCHEMA = "zombiescope.capture-summary/1"
 MOST_BYTES = 1 << 20
-_MOST_PLAIN_BYTES = 8 << 20
-_MOST_REASONS = 50
-_MOST_FIGURE = 1e15
-_MOST_TEXT = 300
+_MOST_PLAIN_BYTES, _MOST_REASONS, _MOST_FIGURE, _MOST_TEXT = 8 << 20, 50, 1e15, 300
+_MOST_AROUND = 86_400.0
 Json = dict[str, Any]
 
 
 def write_summary(summary: Summary, reasons: Sequence[Reason], changed: Sequence[Json]) -> bytes:
-    document = {
-        "schema": SCHEMA,
-        "kept": [reason._asdict() for reason in reasons[:_MOST_REASONS]],
-        "changed": list(changed),
-        "seconds": round(summary.seconds, 3),
-        "samples": summary.samples,
-        "rate_hz": summary.rate_hz,
-        "cpus": summary.cpus,
-        "busy": round(summary.busy, 4),
-        "kernel": round(summary.kernel, 4),
-        "taken": {kind: [list(one) for one in each] for kind, each in summary.taken.items()},
-        "moments": [_moment(one) for one in summary.moments],
-    }
-    return _packed(document)
+    return _packed(
+        {
+            "schema": SCHEMA,
+            "kept": [reason._asdict() for reason in reasons[:_MOST_REASONS]],
+            "changed": list(changed),
+            "seconds": round(summary.seconds, 3),
+            "samples": summary.samples,
+            "rate_hz": summary.rate_hz,
+            "cpus": summary.cpus,
+            "busy": round(summary.busy, 4),
+            "kernel": round(summary.kernel, 4),
+            "taken": {kind: [list(one) for one in each] for kind, each in summary.taken.items()},
+            "moments": [_moment(one) for one in summary.moments],
+        }
+    )
 
 
 def _packed(document: Json) -> bytes:
@@ -86,13 +85,21 @@ def reasons_in(document: Mapping[str, Any] | None) -> tuple[Reason, ...]:
 
 def read_reasons(rows: Iterable[Any]) -> tuple[Reason, ...]:
     """Those that make sense."""
-    found = []
-    for each in rows:
-        at = figure(each.get("at")) if isinstance(each, dict) else None
-        if at is not None:
-            kind, words = (quiet(str(each.get(name, "")))[:_MOST_TEXT] for name in ("kind", "words"))
-            found.append(Reason(kind, at, words))
-    return tuple(found)
+    timed = ((each, figure(each.get("at"))) for each in rows if isinstance(each, dict))
+    return tuple(
+        Reason(words_of(each, "kind"), at, words_of(each, "words"), _around(each))
+        for each, at in timed
+        if at is not None
+    )
+
+
+def _around(row: Json) -> float | None:
+    seconds = figure(row.get("around"))
+    return None if seconds is None else min(max(seconds, 0.0), _MOST_AROUND)
+
+
+def words_of(row: Json, name: str) -> str:
+    return quiet(str(row.get(name, "")))[:_MOST_TEXT]
 
 
 def with_reasons(raw: bytes, reasons: Sequence[Reason]) -> bytes | None:

@@ -16,8 +16,7 @@ from zombiescope.profiler.stacks.flame_graph import paths
 
 
 def read_collapsed(content: bytes, source: str, *, demangle: bool = True) -> Capture:
-    gathering = Gathering(len(content), demangle)
-    passed_over = 0
+    gathering, passed_over = Gathering(len(content), demangle), 0
     for line in content.split(b"\n"):
         stack, _, count = line.rstrip().rpartition(b" ")
         if not stack or not count.isdigit() or len(count) > 18:
@@ -75,8 +74,7 @@ def looks_like_perf_script(content: bytes) -> bool:
 def read_perf_script(content: bytes, source: str, *, demangle: bool = True) -> Capture:
     gathering = Gathering(len(content), demangle)
     known: dict[bytes, int] = {}
-    passed_over = 0
-    has_cpu = True
+    passed_over, has_cpu = 0, True
     for block in content.split(b"\n\n"):
         heading, _, stack = _without_comments(block).partition(b"\n")
         match = _HEADING.match(heading[:_LONGEST_HEADING])
@@ -85,23 +83,24 @@ def read_perf_script(content: bytes, source: str, *, demangle: bool = True) -> C
             continue
         comm = shown(match["comm"])
         key = match["comm"] + b"\0" + stack
-        number = known.get(key)
-        if number is None:
-            number = known[key] = gathering.stack_number(comm, _frames(stack))
+        if key not in known:
+            known[key] = gathering.stack_number(comm, _frames(stack))
         tid = int(match["tid"])
         has_cpu &= match["cpu"] is not None
         gathering.now_of = shown(match["event"] or b"samples")
         gathering.add(
-            number,
+            known[key],
             comm,
             time=int(match["seconds"]) * 10**9 + int(match["part"].ljust(9, b"0")),
             cpu=int(match["cpu"] or 0),
             thread=(int(match["pid"] or tid), tid),
         )
-    cut = not content.endswith(b"\n")
     gaps = (
         (passed_over, Gap("samples", f"{passed_over:,} pieces of text are no sample and are left out")),
-        (cut, Gap("samples", "the text ends within a line: its last sample is cut off", "copy it again")),
+        (
+            not content.endswith(b"\n"),
+            Gap("samples", "the text ends within a line: its last sample is cut off", "copy it again"),
+        ),
         (not has_cpu, Gap("samples[].cpu", "the text does not say which core", "perf record -a, perf script -F +cpu")),
     )
     return gathering.capture(About(source, gaps=tuple(gap for is_so, gap in gaps if is_so)))
@@ -115,14 +114,8 @@ def _without_comments(block: bytes) -> bytes:
 
 
 def _frames(stack: bytes) -> list[Frame]:
-    frames: list[Frame] = []
-    for line in stack.split(b"\n"):
-        parts = _parts(line.strip())
-        if parts is not None:
-            name, file = parts
-            frames.append((shown(name or b"[unknown]"), "[kernel]" if file in _KERNEL_FILES else shown(file)))
-    frames.reverse()
-    return frames
+    lines = [parts for line in reversed(stack.split(b"\n")) if (parts := _parts(line.strip())) is not None]
+    return [(shown(name or b"[unknown]"), "[kernel]" if file in _KERNEL_FILES else shown(file)) for name, file in lines]
 
 
 def _parts(line: bytes) -> tuple[bytes, bytes] | None:

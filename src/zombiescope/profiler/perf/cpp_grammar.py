@@ -58,7 +58,7 @@ class Node(NamedTuple):
 NOTHING = Node("name")
 
 
-class _Told:
+class Told:
     """What is learned of a name on the way: whether its function has a type to return, and how `this` is qualified."""
 
     gives_nothing = False
@@ -66,13 +66,21 @@ class _Told:
     qualifiers = ""
 
 
-class Reader:
-    """The text and the place in it; numbers, and how far one may go."""
+class NameReader:
+    """The text and the place in it, how far one may go, and names. Types and expressions are added by `cpp_types.py`."""
+
+    type: Callable[[], Node]
+    decltype: Callable[[], Node]
+    arguments: Callable[[], Node]
+    substitution: Callable[[], Node]
+    parameter: Callable[[], Node]
 
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
         self.depth = self.steps = 0
         self._most = most_steps(text)
+        self.known: list[Node] = []
+        self.takes_arguments = True
 
     def look(self, ahead: int = 0) -> str:
         return self.text[self.at + ahead : self.at + ahead + 1]
@@ -81,10 +89,9 @@ class Reader:
         return self.text[self.at : self.at + 2]
 
     def took(self, word: str) -> bool:
-        if not self.text.startswith(word, self.at):
-            return False
-        self.at += len(word)
-        return True
+        found = self.text.startswith(word, self.at)
+        self.at += len(word) if found else 0
+        return found
 
     def want(self, word: str) -> None:
         if not self.took(word):
@@ -132,30 +139,6 @@ class Reader:
             found.append(self.bounded(read))
         return tuple(found)
 
-
-class NameReader(Reader):
-    """Names. Types and expressions are added by `cpp_types.py`."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self.known: list[Node] = []
-        self.takes_arguments = True
-
-    def type(self) -> Node:
-        raise NotImplementedError
-
-    def decltype(self) -> Node:
-        raise NotImplementedError
-
-    def arguments(self) -> Node:
-        raise NotImplementedError
-
-    def substitution(self) -> Node:
-        raise NotImplementedError
-
-    def parameter(self) -> Node:
-        raise NotImplementedError
-
     def qualifiers(self) -> str:
         found = ""
         for letter in "rVK":
@@ -177,13 +160,11 @@ class NameReader(Reader):
     def _encoding(self) -> Node:
         if self.look() in ("T", "G"):
             return self._special()
-        told = _Told()
+        told = Told()
         name = self.name(told)
         if self.look() in ("", "E", "."):
             return Node("method", told.qualifiers, (name,)) if told.qualifiers else name
-        gives = NOTHING
-        if told.ends_with_arguments and not told.gives_nothing:
-            gives = self.type()
+        gives = self.type() if told.ends_with_arguments and not told.gives_nothing else NOTHING
         takes = []
         while self.look() not in ("", "E", "."):
             takes.append(self.type())
@@ -193,10 +174,9 @@ class NameReader(Reader):
         pair = self.pair()
         self.at += 2
         if pair in _SPECIAL:
-            what = self.type() if pair in _OF_TYPES else self.name(None)
-            return Node("special", _SPECIAL[pair], (what,))
+            return Node("special", _SPECIAL[pair], (self.type() if pair in _OF_TYPES else self.name(Told()),))
         if pair == "GR":
-            what = self.name(None)
+            what = self.name(Told())
             number = 0 if self.look() in ("", "E") else self.sequence()
             return Node("special", f"reference temporary #{number} for ", (what,))
         if pair == "TC":
@@ -210,8 +190,8 @@ class NameReader(Reader):
                 self._offset(kind or self._next())
             return Node("special", said, (self.encoding(),))
         if pair == "GT":
-            words = {"n": "non-transaction clone for "}
-            return Node("special", words.get(self._next(), "transaction clone for "), (self.encoding(),))
+            non = "non-" if self._next() == "n" else ""
+            return Node("special", f"{non}transaction clone for ", (self.encoding(),))
         raise NotMangledError(pair)
 
     def _next(self) -> str:
@@ -225,13 +205,13 @@ class NameReader(Reader):
             self.number()
             self.want("_")
 
-    def name(self, told: _Told | None) -> Node:
+    def name(self, told: Told) -> Node:
         return self.bounded(lambda: self._name(told))
 
-    def _name(self, told: _Told | None) -> Node:
-        if self.look() == "N":
+    def _name(self, told: Told) -> Node:
+        if self.took("N"):
             return self._nested(told)
-        if self.look() == "Z":
+        if self.took("Z"):
             return self._local(told)
         if self.look() == "S" and self.look(1) != "t":
             found = self.substitution()
@@ -246,22 +226,16 @@ class NameReader(Reader):
         self.known.append(found)
         return self._with_arguments(found, told)
 
-    def _with_arguments(self, name: Node, told: _Told | None) -> Node:
+    def _with_arguments(self, name: Node, told: Told) -> Node:
         arguments = self.arguments()
-        if told is not None:
-            told.ends_with_arguments = True
+        told.ends_with_arguments = True
         return Node("template", "", (name, arguments))
 
-    def _nested(self, told: _Told | None) -> Node:
-        self.want("N")
-        qualifiers = self.qualifiers()
-        qualifiers += " &&" if self.took("O") else " &" if self.took("R") else ""
-        if told is not None:
-            told.qualifiers = qualifiers
+    def _nested(self, told: Told) -> Node:
+        told.qualifiers = self.qualifiers() + (" &&" if self.took("O") else " &" if self.took("R") else "")
         found: Node | None = None
         while not self.took("E"):
-            if told is not None:
-                told.ends_with_arguments = False
+            told.ends_with_arguments = False
             self.step()
             found, is_new = self._component(found, told)
             if is_new:
@@ -272,7 +246,7 @@ class NameReader(Reader):
         self.known.pop()
         return found
 
-    def _component(self, found: Node | None, told: _Told | None) -> tuple[Node, bool]:
+    def _component(self, found: Node | None, told: Told) -> tuple[Node, bool]:
         """The name with one more part, and whether it can be referred to."""
         if self.look() == "I":
             if found is None or found.kind == "template":
@@ -287,8 +261,7 @@ class NameReader(Reader):
         last = self._unqualified(told, found or NOTHING)
         return (last if found is None else Node("qualified", "", (found, last))), True
 
-    def _local(self, told: _Told | None) -> Node:
-        self.want("Z")
+    def _local(self, told: Told) -> Node:
         outer = self.encoding()
         self.want("E")
         if self.took("s"):
@@ -308,18 +281,16 @@ class NameReader(Reader):
         elif self.look() == "_" and self.look(1).isdigit():
             self.at += 2
 
-    def _unqualified(self, told: _Told | None, outer: Node) -> Node:
+    def _unqualified(self, told: Told, outer: Node) -> Node:
         self.took("L")
-        first, pair = self.look(), self.pair()
+        first = self.look()
         if first.isdigit():
             node = self.source_name()
-        elif pair == "Ut":
-            self.at += 2
+        elif self.took("Ut"):
             node = Node("name", f"{{unnamed type#{self._counted()}}}")
-        elif pair == "Ul":
+        elif self.took("Ul"):
             node = self._lambda()
-        elif pair == "DC":
-            self.at += 2
+        elif self.took("DC"):
             node = Node("binding", "", self.until_end(self.source_name))
         elif first in ("C", "D") and outer is not NOTHING:
             node = self._structor(told, outer)
@@ -338,28 +309,25 @@ class NameReader(Reader):
         return number + 2
 
     def _lambda(self) -> Node:
-        self.want("Ul")
         takes = []
         while not self.took("E"):
             takes.append(self.type())
         return Node("lambda", str(self._counted()), tuple(takes))
 
-    def _structor(self, told: _Told | None, outer: Node) -> Node:
+    def _structor(self, told: Told, outer: Node) -> Node:
         kind = self._next()
         is_inherited = self.took("I")
         if self._next() not in tuple("0123459"):
             raise NotMangledError("no constructor")
         outer = self.type() if is_inherited else outer
-        if told is not None:
-            told.gives_nothing = True
+        told.gives_nothing = True
         return Node("constructor" if kind == "C" else "destructor", "", (outer,))
 
-    def _operator(self, told: _Told | None) -> Node:
+    def _operator(self, told: Told) -> Node:
         pair = self.pair()
         self.at += 2
         if pair == "cv":
-            if told is not None:
-                told.gives_nothing = True
+            told.gives_nothing = True
             takes, self.takes_arguments = self.takes_arguments, False
             kind = self.type()
             self.takes_arguments = takes

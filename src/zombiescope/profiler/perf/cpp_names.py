@@ -4,7 +4,7 @@ a stranger's file: what would be longer, and what is not understood, stays as th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from zombiescope.profiler.perf.cpp_grammar import NOTHING, OPERATORS, Node, NotMangledError, most_steps
@@ -12,6 +12,8 @@ from zombiescope.profiler.perf.cpp_types import TypeReader
 
 _LONGEST_MANGLED, _LONGEST, _MOST_WRITTEN = 8192, 16_384, 2 << 20
 _OPEN = (" ", "(*", "(&", "(&&", "::*")
+_AROUND_CLASS = ("qualified", "local", "template", "tagged", "standard")
+"""A constructor is called as the last name of its class, without arguments."""
 _SIMPLE = ("name", "qualified", "braces", "standard")
 Pair = tuple[str, str]
 
@@ -54,8 +56,7 @@ class _Writer:
         key = (id(node), id(self._scope))
         found = self._written.get(key)
         if found is None:
-            way = _PAIRS.get(node.kind)
-            found = way(self, node) if way is not None else (_TEXTS[node.kind](self, node), "")
+            found = _PAIRS[node.kind](self, node) if node.kind in _PAIRS else (_TEXTS[node.kind](self, node), "")
             self._seen += 1
             self._size += len(found[0]) + len(found[1])
             if len(found[0]) + len(found[1]) > _LONGEST or self._seen > self._most or self._size > _MOST_WRITTEN:
@@ -66,18 +67,17 @@ class _Writer:
 
     def the(self, scope: _Scope) -> _Scope:
         """The same one each time, so that what is written in it is found again."""
-        key = (id(scope.arguments), id(scope.outer), scope.pack, scope.in_lambda)
-        return self._scopes.setdefault(key, scope)
+        return self._scopes.setdefault((id(scope.arguments), id(scope.outer), scope.pack, scope.in_lambda), scope)
 
-    def within(self, scope: _Scope, node: Node) -> Pair:
+    def within(self, node: Node, scope: _Scope) -> Pair:
         outer, self._scope = self._scope, scope
         found = self.pair(node)
         self._scope = outer
         return found
 
-    def argument(self, node: Node) -> tuple[Node, _Scope]:
+    def argument(self, node: Node, scope: _Scope) -> tuple[Node, _Scope]:
         """What a parameter stands for, and where that is written."""
-        scope, number = self._scope, int(node.text)
+        number = int(node.text)
         if number >= len(scope.arguments):
             raise NotMangledError("a parameter without an argument")
         found = scope.arguments[number]
@@ -90,17 +90,13 @@ class _Writer:
     def parameter(self, node: Node) -> Pair:
         if self._scope.in_lambda:
             return f"auto:{int(node.text) + 1}", ""
-        found, scope = self.argument(node)
-        return self.within(scope, found)
+        return self.within(*self.argument(node, self._scope))
 
-    def resolved(self, node: Node) -> tuple[Node, _Scope]:
+    def resolved(self, node: Node, scope: _Scope) -> tuple[Node, _Scope]:
         """The type itself, where it is an argument."""
-        outer, here = self._scope, self._scope
-        while node.kind == "parameter" and not here.in_lambda:
-            self._scope = here
-            node, here = self.argument(node)
-        self._scope = outer
-        return node, here
+        while node.kind == "parameter" and not scope.in_lambda:
+            node, scope = self.argument(node, scope)
+        return node, scope
 
     def of_lambda(self, node: Node) -> str:
         outer, self._scope = self._scope, self.the(self._scope._replace(in_lambda=True))
@@ -110,30 +106,23 @@ class _Writer:
 
     def pointer(self, node: Node) -> Pair:
         sign = node.text
-        inner, scope = self.resolved(node.parts[0])
-        outer = self._scope
+        inner, scope = self.resolved(node.parts[0], self._scope)
         while inner.kind == "pointer" and sign != "*" and inner.text != "*":
             sign = "&&" if sign == inner.text == "&&" else "&"
-            self._scope = scope
-            inner, scope = self.resolved(inner.parts[0])
-        self._scope = outer
-        left, right = self.within(scope, inner)
+            inner, scope = self.resolved(inner.parts[0], scope)
+        left, right = self.within(inner, scope)
         if self.opens(inner, scope):
             return f"{left}{'' if left.endswith(_OPEN) else ' '}({sign}", f"){right}"
         return left + sign, right
 
     def opens(self, node: Node, scope: _Scope) -> bool:
         """Whether a pointer to it needs brackets."""
-        outer, self._scope = self._scope, scope
-        node, scope = self.resolved(node)
-        self._scope = outer
-        if node.kind == "suffixed":
-            return self.opens(node.parts[0], scope)
-        return node.kind in ("function", "array")
+        node, scope = self.resolved(node, scope)
+        return self.opens(node.parts[0], scope) if node.kind == "suffixed" else node.kind in ("function", "array")
 
     def suffixed(self, node: Node) -> Pair:
-        inner, scope = self.resolved(node.parts[0])
-        left, right = self.within(scope, inner)
+        inner, scope = self.resolved(node.parts[0], self._scope)
+        left, right = self.within(inner, scope)
         if inner.kind == "suffixed" and inner.text == node.text:
             return left, right
         if node.text.startswith(" [clone"):
@@ -162,17 +151,8 @@ class _Writer:
         many = self.length(node.parts[0])
         if many is None:
             return f"{self.text(node.parts[0])}...", ""
-        outer = self._scope
-        found: list[str] = []
-        size = 0
-        for number in range(many):
-            self._scope = self.the(outer._replace(pack=number))
-            found.append(self.text(node.parts[0]))
-            size += len(found[-1])
-            if size > _LONGEST:
-                raise NotMangledError("too long")
-        self._scope = outer
-        return ", ".join(filter(None, found)), ""
+        scopes = (self.the(self._scope._replace(pack=number)) for number in range(many))
+        return self.joined("".join(self.within(node.parts[0], scope)) for scope in scopes), ""
 
     def length(self, node: Node, left: int = 100) -> int | None:
         """How many arguments the first pack in it has; None: there is none."""
@@ -186,29 +166,27 @@ class _Writer:
             raise NotMangledError("too much")
         return next((many for part in node.parts if (many := self.length(part, left - 1)) is not None), None)
 
-    def of_pack(self, node: Node) -> Pair:
-        return self.listed(node), ""
-
     def listed(self, node: Node) -> str:
-        found: list[str] = []
-        size = 0
-        for part in node.parts:
-            found.append(self.text(part))
-            size += len(found[-1])
+        return self.joined(map(self.text, node.parts))
+
+    def joined(self, texts: Iterable[str]) -> str:
+        found, size = list[str](), 0
+        for text in texts:
+            found.append(text)
+            size += len(text)
             if size > _LONGEST:
                 raise NotMangledError("too long")
         return ", ".join(filter(None, found))
 
     def takes(self, takes: tuple[Node, ...]) -> str:
-        words = self.listed(Node("list", "", takes))
+        words = self.joined(map(self.text, takes))
         return "" if words == "void" else words
 
     def template(self, node: Node) -> str:
         arguments = self.text(node.parts[1])
-        if _ends_in_conversion(node.parts[0]):
-            name = "".join(self.within(self.the(_Scope(node.parts[1].parts, self._scope)), node.parts[0]))
-        else:
-            name = self.text(node.parts[0])
+        of_conversion = _last(node.parts[0], ("qualified", "local")).kind == "conversion"
+        scope = self.the(_Scope(node.parts[1].parts, self._scope)) if of_conversion else self._scope
+        name = "".join(self.within(node.parts[0], scope))
         last = self.text(node.parts[1].parts[-1]) if node.parts[1].parts else ""
         return f"{name}{' ' if name.endswith('<') else ''}<{arguments}{' ' if last.endswith('>') else ''}>"
 
@@ -223,13 +201,14 @@ class _Writer:
         name, gives, takes = node.parts
         called = self.text(name)
         outer = self._scope
-        if (arguments := _arguments_of(name)) is not None:
-            self._scope = self.the(_Scope(arguments.parts, outer))
+        own = _last(name, ("local", "tagged"))
+        if own.kind == "template":
+            self._scope = self.the(_Scope(own.parts[1].parts, outer))  # what the parameters in its type stand for
         left, right = self.pair(gives) if gives is not NOTHING else ("", "")
         given = self.takes(takes.parts)
         self._scope = outer
-        begin = f"{left}{'' if not left or left.endswith((' ', '(')) else ' '}"
-        return f"{begin}{called}({given}){node.text}{right}"
+        space = "" if not left or left.endswith((" ", "(")) else " "
+        return f"{left}{space}{called}({given}){node.text}{right}"
 
     def inner(self, node: Node) -> str:
         text = self.text(node)
@@ -265,7 +244,7 @@ _PAIRS: dict[str, Callable[[_Writer, Node], Pair]] = {
     "array": _Writer.array,
     "member": _Writer.member,
     "expansion": _Writer.expansion,
-    "pack": _Writer.of_pack,
+    "pack": lambda writer, node: (writer.listed(node), ""),
     "parameter": _Writer.parameter,
 }
 _TEXTS: dict[str, Callable[[_Writer, Node], str]] = {
@@ -275,8 +254,8 @@ _TEXTS: dict[str, Callable[[_Writer, Node], str]] = {
     "local": lambda writer, node: f"{writer.outer(node.parts[0])}::{writer.text(node.parts[1])}",
     "template": _Writer.template,
     "list": _Writer.listed,
-    "constructor": lambda writer, node: writer.text(_last(node.parts[0])),
-    "destructor": lambda writer, node: f"~{writer.text(_last(node.parts[0]))}",
+    "constructor": lambda writer, node: writer.text(_last(node.parts[0], _AROUND_CLASS)),
+    "destructor": lambda writer, node: f"~{writer.text(_last(node.parts[0], _AROUND_CLASS))}",
     "conversion": lambda writer, node: f"operator {writer.text(node.parts[0])}",
     "tagged": lambda writer, node: f"{writer.text(node.parts[0])}[abi:{node.text}]",
     "lambda": _Writer.of_lambda,
@@ -302,21 +281,8 @@ _TEXTS: dict[str, Callable[[_Writer, Node], str]] = {
 """Not of each writer: it would refer to itself, and stay in memory until somebody looks for such cycles."""
 
 
-def _arguments_of(name: Node) -> Node | None:
-    """Of a function: what the parameters in its type stand for."""
-    while name.kind in ("local", "tagged"):
-        name = name.parts[1 if name.kind == "local" else 0]
-    return name.parts[1] if name.kind == "template" else None
-
-
-def _ends_in_conversion(name: Node) -> bool:
-    while name.kind in ("qualified", "local"):
-        name = name.parts[1]
-    return name.kind == "conversion"
-
-
-def _last(node: Node) -> Node:
-    """What a constructor is called: the last name of its class, without arguments."""
-    while node.kind in ("qualified", "local", "template", "tagged", "standard"):
-        node = node.parts[0] if node.kind in ("template", "tagged", "standard") else node.parts[1]
+def _last(node: Node, inside: tuple[str, ...]) -> Node:
+    """The name at the end, out of what stands around it."""
+    while node.kind in inside:
+        node = node.parts[1 if node.kind in ("qualified", "local") else 0]
     return node

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from zombiescope.profiler.perf.cpp_grammar import NOTHING, OPERATORS, NameReader, Node, NotMangledError
+from zombiescope.profiler.perf.cpp_grammar import NOTHING, OPERATORS, NameReader, Node, NotMangledError, Told
 
 BUILTIN = {
     "v": "void", "w": "wchar_t", "b": "bool", "c": "char", "a": "signed char", "h": "unsigned char", "s": "short",
@@ -62,14 +62,10 @@ class TypeReader(NameReader):
             return Node("pointer" if first in "PRO" else "suffixed", _POINTERS[first], (self.type(),))
         if first in ("F", "A", "M"):
             return {"F": self._function, "A": self._array, "M": self._member}[first]()
-        if first == "U":
-            self.at += 1
-            name = self.source_name()
-            with_arguments = self.look() == "I"
-            called = Node("template", "", (name, self.arguments())) if with_arguments else name
+        if self.took("U"):
+            called = self._perhaps_template(self.source_name())
             return Node("vendor", "", (self.type(), called))
-        if first == "u":
-            self.at += 1
+        if self.took("u"):
             return self.source_name()
         if first == "T" and self.pair() not in _ELABORATED:
             found = self.parameter()
@@ -79,7 +75,7 @@ class TypeReader(NameReader):
             return Node("template", "", (found, self.arguments()))
         if self.pair() in _ELABORATED:
             self.at += 2
-        return self.name(None)
+        return self.name(Told())
 
     def _qualified(self) -> Node:
         begin = self.at
@@ -96,16 +92,13 @@ class TypeReader(NameReader):
             return Node("name", _BUILTIN_D[second])
         if second in ("t", "T"):
             return self.decltype()
-        if second == "p":
-            self.at += 2
+        if self.took("Dp"):
             return Node("expansion", "", (self.type(),))
-        if second == "v":
-            self.at += 2
+        if self.took("Dv"):
             count = self.expression() if self.took("_") else self._dimension()
             self.want("_")
             return Node("vector", "", (self.type(), count))
-        if second == "F":
-            self.at += 2
+        if self.took("DF"):
             bits = self.number()
             self.took("x")
             self.took("_")
@@ -156,11 +149,7 @@ class TypeReader(NameReader):
 
     def parameter(self) -> Node:
         self.want("T")
-        level = 0
         if self.took("L"):
-            level = self.number() + 1
-            self.want("_")
-        if level:
             raise NotMangledError("a parameter of an outer template")
         return Node("parameter", str(0 if self.took("_") else self._after()))
 
@@ -177,16 +166,13 @@ class TypeReader(NameReader):
         return Node("list", "", found)
 
     def _argument(self) -> Node:
-        first = self.look()
-        if first == "X":
-            self.at += 1
+        if self.took("X"):
             found = self.expression()
             self.want("E")
             return found
-        if first == "L":
+        if self.look() == "L":
             return self.literal()
-        if first in ("J", "I"):
-            self.at += 1
+        if self.took("J") or self.took("I"):
             return Node("pack", "", self.until_end(self._argument))
         return self.type()
 
@@ -202,8 +188,7 @@ class TypeReader(NameReader):
     def _of_std(self) -> Node:
         plain, whole, called = _STD[self.look()]
         self.at += 1
-        is_class = bool(whole) and self.look() in ("C", "D")
-        node = Node("standard", whole if is_class else plain, (Node("name", called),))
+        node = Node("standard", whole if whole and self.look() in ("C", "D") else plain, (Node("name", called),))
         if self.look() != "B":
             return node
         while self.took("B"):
@@ -252,7 +237,9 @@ class TypeReader(NameReader):
         return self._operation(pair)
 
     def _named(self) -> Node:
-        name = self.source_name() if self.look().isdigit() else self._operator(None)
+        return self._perhaps_template(self.source_name() if self.look().isdigit() else self._operator(Told()))
+
+    def _perhaps_template(self, name: Node) -> Node:
         return Node("template", "", (name, self.arguments())) if self.look() == "I" else name
 
     def _unresolved(self) -> Node:
@@ -275,8 +262,7 @@ class TypeReader(NameReader):
         if self.took("T"):
             return Node("name", "this")
         self.qualifiers()
-        number = 1 if self.took("_") else self._after() + 1
-        return Node("name", f"{{parm#{number}}}")
+        return Node("name", f"{{parm#{1 if self.took('_') else self._after() + 1}}}")
 
     def _particular(self, pair: str) -> Node:
         self.at += 2

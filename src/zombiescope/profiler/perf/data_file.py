@@ -16,8 +16,7 @@ from zombiescope.profiler.stacks.about import BrokenCapture, Clock
 IP, TID, TIME, ADDR, READ, CALLCHAIN, ID, CPU = (1 << bit for bit in range(8))
 PERIOD, STREAM_ID, RAW, BRANCH_STACK, REGS_USER, STACK_USER = (1 << bit for bit in range(8, 14))
 WEIGHT, DATA_SRC, IDENTIFIER, TRANSACTION, REGS_INTR, PHYS_ADDR = (1 << bit for bit in range(14, 20))
-CGROUP = 1 << 21
-WEIGHT_STRUCT = 1 << 24
+CGROUP, WEIGHT_STRUCT = 1 << 21, 1 << 24
 
 _BEFORE_CHAIN = (IDENTIFIER, IP, TID, TIME, ADDR, ID, STREAM_ID, CPU, PERIOD)
 _TRAILER = (TID, TIME, ID, STREAM_ID, CPU, IDENTIFIER)
@@ -73,16 +72,10 @@ class Event(NamedTuple):
         return self.name or _KNOWN_EVENTS.get((self.kind, self.config), f"event {self.kind}:{self.config:#x}")
 
     def layout(self) -> Layout:
-        at: dict[int, int] = {}
-        word = 1
-        for bit in _BEFORE_CHAIN:
-            if self.sample_type & bit:
-                at[bit] = word
-                word += 1
-        group: tuple[int, int] | None = None
-        if self.sample_type & READ:
-            fixed, group = self._counters()
-            word += fixed
+        present = [bit for bit in _BEFORE_CHAIN if self.sample_type & bit]
+        at = {bit: word for word, bit in enumerate(present, 1)}
+        fixed, group = self._counters() if self.sample_type & READ else (0, None)
+        word = 1 + len(at) + fixed
         chain = word if self.sample_type & CALLCHAIN else None
         return Layout(at, chain, group, self._cgroup(), word + (1 if chain is not None else 0))
 
@@ -135,6 +128,7 @@ _TRACING_DATA, _AUXTRACE = 66, 71
 SAMPLE = 9
 COMPRESSED, COMPRESSED2 = 81, 83
 _BUILD_ID_SIZE = 1 << 15
+_NO_SECTION = memoryview(b"")
 
 
 class PerfFile(NamedTuple):
@@ -172,16 +166,16 @@ def _open_file(buffer: memoryview) -> PerfFile:
     if data_bytes == 0 and data_at < len(buffer):
         # The recorder was killed before it wrote the length: everything after the header is records.
         data_bytes = len(buffer) - data_at
-    data_to = min(data_at + data_bytes, len(buffer))
     if data_at > len(buffer):
         raise BrokenCapture(
             f"records are said to begin at byte {data_at} of {len(buffer)}", "the file was cut: copy it again"
         )
     features = dict(_features(buffer, data_at + data_bytes))
-    events = _with_names(_attrs(buffer, attr_bytes, attrs_at, attrs_bytes), features.get(_EVENT_DESC))
-    opened = PerfFile(buffer, data_at, data_to, Events.of(events), is_pipe=False, build_ids={})
-    ends = max(data_at + data_bytes, _described_to(buffer, data_at + data_bytes))
-    return _described(opened, features)._replace(short_by=max(0, ends - len(buffer)))
+    events = _with_names(_attrs(buffer, attr_bytes, attrs_at, attrs_bytes), features)
+    ends = data_at + data_bytes
+    opened = PerfFile(buffer, data_at, min(ends, len(buffer)), Events.of(events), is_pipe=False, build_ids={})
+    short_by = max(ends, _described_to(buffer, ends)) - len(buffer)
+    return _described(opened, features)._replace(short_by=max(0, short_by))
 
 
 def _attrs(buffer: memoryview, attr_bytes: int, at: int, length: int) -> list[Event]:
@@ -216,47 +210,36 @@ def _features(buffer: memoryview, table_at: int) -> Iterator[tuple[int, memoryvi
 
 def _described_to(buffer: memoryview, table_at: int) -> int:
     """Where the last section ends, or their table: without build ids and clock a capture says less than it seems to."""
-    count = int.from_bytes(buffer[72:104], "little").bit_count()
-    table_to = table_at + 16 * count
+    table_to = table_at + 16 * int.from_bytes(buffer[72:104], "little").bit_count()
     if table_to > len(buffer):
         return table_to
-    sections = struct.iter_unpack("<QQ", buffer[table_at:table_to])
-    return max([table_to, *(int(at + length) for at, length in sections)])
+    return max([table_to, *(int(at + length) for at, length in struct.iter_unpack("<QQ", buffer[table_at:table_to]))])
 
 
 def _described(opened: PerfFile, features: dict[int, memoryview]) -> PerfFile:
-    build_ids = dict(opened.build_ids)
-    if _BUILD_ID in features:
-        build_ids.update(_build_ids(features[_BUILD_ID]))
-    clock = opened.clock
-    if len(features.get(_CLOCK_DATA, b"")) >= 24:
-        _, _, wall, sample = struct.unpack_from("<IIQQ", features[_CLOCK_DATA])
-        clock = Clock(wall, sample)
+    clock = features.get(_CLOCK_DATA, b"")
     return opened._replace(
-        build_ids=build_ids,
-        clock=clock,
-        hostname=_string(features.get(_HOSTNAME)) or opened.hostname,
-        kernel=_string(features.get(_OS_RELEASE)) or opened.kernel,
+        build_ids=opened.build_ids | dict(_build_ids(features.get(_BUILD_ID, _NO_SECTION))),
+        clock=Clock(*struct.unpack_from("<QQ", clock, 8)) if len(clock) >= 24 else None,
+        hostname=_string(features.get(_HOSTNAME, _NO_SECTION)) or None,
+        kernel=_string(features.get(_OS_RELEASE, _NO_SECTION)) or None,
     )
 
 
-def _string(section: memoryview | None) -> str | None:
-    if section is None or len(section) < 4:
-        return None
-    length = struct.unpack_from("<I", section)[0]
-    return shown(bytes(section[4 : 4 + min(length, 4096)]).split(b"\0")[0])
+def _string(section: memoryview) -> str:
+    if len(section) < 4:
+        return ""
+    return shown(bytes(section[4 : 4 + min(struct.unpack_from("<I", section)[0], 4096)]).split(b"\0")[0])
 
 
-def _build_ids(section: memoryview) -> dict[str, str]:
-    found: dict[str, str] = {}
+def _build_ids(section: memoryview) -> Iterator[tuple[str, str]]:
     at = 0
     while at + 36 <= len(section):
         _, misc, size = struct.unpack_from("<IHH", section, at)
         if size < 36 or at + size > len(section):
-            break
-        found.update([build_id_record(bytes(section[at : at + size]), misc)])
+            return
+        yield build_id_record(bytes(section[at : at + size]), misc)
         at += size
-    return found
 
 
 def build_id_record(record: bytes, misc: int) -> tuple[str, str]:
@@ -265,33 +248,29 @@ def build_id_record(record: bytes, misc: int) -> tuple[str, str]:
     return shown(record[36:].split(b"\0")[0]), record[12 : 12 + (length or 20)].hex()
 
 
-def _with_names(events: list[Event], section: memoryview | None) -> list[Event]:
-    names = _event_names(section) if section is not None else []
-    return [event._replace(name=name) for event, name in zip(events, names + [""] * len(events), strict=False)]
+def _with_names(events: list[Event], features: dict[int, memoryview]) -> list[Event]:
+    names = [*_event_names(features.get(_EVENT_DESC, _NO_SECTION)), *[""] * len(events)]
+    return [event._replace(name=name) for event, name in zip(events, names, strict=False)]
 
 
-def _event_names(section: memoryview) -> list[str]:
-    names: list[str] = []
+def _event_names(section: memoryview) -> Iterator[str]:
     if len(section) < 8:
-        return names
+        return
     count, attr_bytes = struct.unpack_from("<II", section)
     at = 8
     for _ in range(min(count, _MOST_EVENTS)):
         at += attr_bytes
         if at + 8 > len(section):
-            break
+            return
         ids, length = struct.unpack_from("<II", section, at)
-        names.append(shown(bytes(section[at + 8 : at + 8 + min(length, 4096)]).split(b"\0")[0]))
+        yield shown(bytes(section[at + 8 : at + 8 + min(length, 4096)]).split(b"\0")[0])
         at += 8 + length + 8 * ids
-    return names
 
 
 def _open_pipe(buffer: memoryview) -> PerfFile:
     """The describing records of a pipe lead it; look at those before the first record of the kernel."""
-    events: list[Event] = []
-    features: dict[int, memoryview] = {}
-    build_ids: dict[str, str] = {}
-    at = _PIPE_HEADER_BYTES
+    events, at = list[Event](), _PIPE_HEADER_BYTES
+    features, build_ids = dict[int, memoryview](), dict[str, str]()
     while at + 8 <= len(buffer):
         kind, misc, size = struct.unpack_from("<IHH", buffer, at)
         if size < 8 or at + size > len(buffer) or kind < HEADER_ATTR:
@@ -306,17 +285,15 @@ def _open_pipe(buffer: memoryview) -> PerfFile:
         at += size + trailing_bytes(kind, int.from_bytes(record[8:16], "little"))
     if not events:
         raise BrokenCapture(f"no event is described before byte {at} of the stream", "was its beginning cut off?")
-    events = _with_names(events, features.get(_EVENT_DESC))
-    opened = PerfFile(buffer, at, len(buffer), Events.of(events), is_pipe=True, build_ids=build_ids)
-    return _described(opened, features)
+    named = Events.of(_with_names(events, features))
+    return _described(PerfFile(buffer, at, len(buffer), named, is_pipe=True, build_ids=build_ids), features)
 
 
 def _pipe_event(record: memoryview) -> Event:
-    attr_bytes = struct.unpack_from("<I", record, 12)[0]
-    attr_bytes = attr_bytes if 64 <= attr_bytes <= len(record) - 8 else 64
+    told = struct.unpack_from("<I", record, 12)[0]
+    attr_bytes = told if 64 <= told <= len(record) - 8 else 64
     raw_ids = record[8 + attr_bytes :]
-    ids = struct.unpack_from(f"<{len(raw_ids) // 8}Q", raw_ids)
-    return read_event(bytes(record[8 : 8 + attr_bytes]), ids)
+    return read_event(bytes(record[8 : 8 + attr_bytes]), struct.unpack_from(f"<{len(raw_ids) // 8}Q", raw_ids))
 
 
 def trailing_bytes(kind: int, first_word: int) -> int:
@@ -336,8 +313,7 @@ def why_ended(words: Words, least_sample_words: int, at: int) -> tuple[int, str,
     total = len(words)
     if at >= total:
         return total, "" if at == total else "the last record is cut off", False
-    header = int(words[at])
-    kind, size = header & 0xFFFFFFFF, header >> 48
+    kind, size = int(words[at]) & 0xFFFFFFFF, int(words[at]) >> 48
     if kind in (COMPRESSED, COMPRESSED2):
         return at, "", True
     return at, wrong_with(kind, size, at, total, least_sample_words), False

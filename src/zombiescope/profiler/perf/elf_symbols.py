@@ -18,9 +18,7 @@ SYMBOL_BYTES = 24
 _LOAD, NO_BITS, EXECUTABLE = 1, 8, 4
 _FUNCTION, _INDIRECT_FUNCTION, _NO_TYPE = 2, 10, 0
 MOST_SECTIONS, _MOST_DEBUG_BYTES = 65_536, 64 << 20
-_LAST_SYMBOL_BYTES = 4096
-_STUB_BYTES = 16
-_PLACE_BITS = 40
+_LAST_SYMBOL_BYTES, _STUB_BYTES, _PLACE_BITS = 4096, 16, 40
 _ADDRESSES = (1 << 64) - 1
 _USUAL_NAME_BYTES, _LONGEST_NAME_BYTES = 128, 4096
 
@@ -82,9 +80,7 @@ class ElfSymbols(NamedTuple):
 
 def name_in_file(elf: Elf, names: memoryview, at: int) -> str:
     """Below zero: of a stub, whose name is in the file itself."""
-    if at < 0:
-        return shown(_text(elf.raw, -at - 1) + b"@plt")
-    return shown(_text(names, at))
+    return shown(_text(elf.raw, -at - 1) + b"@plt" if at < 0 else _text(names, at))
 
 
 def _text(raw: memoryview, at: int) -> bytes:
@@ -107,25 +103,21 @@ def open_elf(raw: bytes | memoryview) -> Elf:
 def _open(buffer: memoryview) -> Elf:
     programs_at, sections_at = struct.unpack_from("<QQ", buffer, 32)
     program_bytes, programs, section_bytes, sections, names_in = struct.unpack_from("<HHHHH", buffer, 54)
-    loads = []
-    for index in range(programs):
-        kind, _, at, address, _, length = struct.unpack_from("<IIQQQQ", buffer, programs_at + index * program_bytes)
-        if kind == _LOAD:
-            loads.append((at, address, min(length, len(buffer))))
+    segments = (struct.unpack_from("<IIQQQQ", buffer, programs_at + row * program_bytes) for row in range(programs))
+    headers = [
+        struct.unpack_from("<IIQQQQI", buffer, sections_at + row * section_bytes)
+        for row in range(min(sections, MOST_SECTIONS))
+    ]
     found: list[Section] = []
-    name_offsets: list[int] = []
-    for index in range(min(sections, MOST_SECTIONS)):
-        name, kind, flags, address, at, length, link = struct.unpack_from(
-            "<IIQQQQI", buffer, sections_at + index * section_bytes
-        )
-        name_offsets.append(name)
+    for _, kind, flags, address, at, length, link in headers:
         inside = kind != NO_BITS and at + length <= len(buffer)
         found.append(Section(flags, address, 0 if kind == NO_BITS else at, length if inside else 0, link, kind))
     by_name: dict[bytes, Section] = {}
     if names_in < len(found):
-        names_at = found[names_in].at
-        for offset, section in zip(name_offsets, found, strict=True):
-            by_name[bytes(buffer[names_at + offset : names_at + offset + 64]).split(b"\0", 1)[0]] = section
+        starts = [found[names_in].at + name for name, *_ in headers]
+        names = [bytes(buffer[start : start + 64]).split(b"\0", 1)[0] for start in starts]
+        by_name = dict(zip(names, found, strict=True))
+    loads = ((at, address, min(length, len(buffer))) for kind, _, at, address, _, length in segments if kind == _LOAD)
     return Elf(buffer, tuple(loads), tuple(found), by_name)
 
 
@@ -140,19 +132,31 @@ def read_symbols(elf: Elf, debug: Elf | None = None) -> ElfSymbols:
 
 def _own_symbols(elf: Elf, debug: Elf | None) -> ElfSymbols:
     for source in (elf, debug):
-        if source is not None and b".symtab" in source.by_name:
-            symbols = _table(elf, source, source.by_name[b".symtab"])
-            if len(symbols.starts):
-                return symbols
-    if (go := _of_go(elf)) is not None:
-        return go
-    packed = elf.by_name.get(b".gnu_debugdata")
-    if packed is not None:
-        inner = _unpacked(elf, packed)
-        if inner is not None and b".symtab" in inner.by_name:
-            return _merged(_table(elf, inner, inner.by_name[b".symtab"]), elf)
-    dynamic = elf.by_name.get(b".dynsym")
-    return _table(elf, elf, dynamic) if dynamic is not None else _none(elf)
+        symbols = _table(elf, source, b".symtab")
+        if len(symbols.starts):
+            return symbols
+    if (found := go_section(elf)) is not None:
+        section, text = found
+        go = read_go_table(elf.raw, section.at, section.length, text)  # a stripped program still knows its functions
+        if go is not None:
+            return ElfSymbols(elf, *go, elf.raw)
+    packed = _table(elf, _unpacked(elf, elf.by_name.get(b".gnu_debugdata")), b".symtab")
+    # It leaves out what .dynsym has: names from both need one buffer.
+    dynamic = _table(elf, elf, b".dynsym")
+    if not len(packed.starts):
+        return dynamic
+    if not len(dynamic.starts):
+        return packed
+    names = memoryview(bytes(packed.names) + bytes(elf.raw))
+    return _with(packed, dynamic.starts, dynamic.ends, dynamic.name_at + len(packed.names))._replace(names=names)
+
+
+def _with(symbols: ElfSymbols, starts: U64, ends: U64, places: I64) -> ElfSymbols:
+    """And these, by address."""
+    starts, ends = np.concatenate([symbols.starts, starts]), np.concatenate([symbols.ends, ends])
+    order = np.argsort(starts, kind="stable")
+    places = np.concatenate([symbols.name_at, places])
+    return symbols._replace(starts=starts[order], ends=ends[order], name_at=places[order])
 
 
 def go_section(elf: Elf) -> tuple[Section, int] | None:
@@ -162,21 +166,9 @@ def go_section(elf: Elf) -> tuple[Section, int] | None:
     return None if section is None or section.kind == NO_BITS else (section, text.address if text else 0)
 
 
-def _of_go(elf: Elf) -> ElfSymbols | None:
-    """A stripped Go program still knows its functions."""
-    found = go_section(elf)
-    if found is None:
+def _unpacked(elf: Elf, packed: Section | None) -> Elf | None:
+    if packed is None:
         return None
-    section, text = found
-    table = read_go_table(elf.raw, section.at, section.length, text)
-    return None if table is None else ElfSymbols(elf, *table, elf.raw)
-
-
-def _none(elf: Elf) -> ElfSymbols:
-    return ElfSymbols(elf, np.empty(0, np.uint64), np.empty(0, np.uint64), np.empty(0, np.int64), elf.raw)
-
-
-def _unpacked(elf: Elf, packed: Section) -> Elf | None:
     import lzma  # noqa: PLC0415 (few files have a packed table)
 
     try:
@@ -186,31 +178,15 @@ def _unpacked(elf: Elf, packed: Section) -> Elf | None:
         return None
 
 
-def _merged(symbols: ElfSymbols, elf: Elf) -> ElfSymbols:
-    """A packed table leaves out what .dynsym has: names from both need one buffer."""
-    dynamic = elf.by_name.get(b".dynsym")
-    if dynamic is None:
-        return symbols
-    other = _table(elf, elf, dynamic)
-    if not len(other.starts):
-        return symbols
-    names = memoryview(bytes(symbols.names) + bytes(elf.raw))
-    starts = np.concatenate([symbols.starts, other.starts])
-    order = np.argsort(starts, kind="stable")
-    ends = np.concatenate([symbols.ends, other.ends])[order]
-    places = np.concatenate([symbols.name_at, other.name_at + len(symbols.names)])[order]
-    return ElfSymbols(elf, starts[order], ends, places, names)
-
-
-def _table(elf: Elf, source: Elf, section: Section) -> ElfSymbols:
-    if section.kind == NO_BITS or section.link >= len(source.sections):
-        return _none(elf)
+def _table(elf: Elf, source: Elf | None, name: bytes) -> ElfSymbols:
+    section = source.by_name.get(name) if source is not None else None
+    if source is None or section is None or section.kind == NO_BITS or section.link >= len(source.sections):
+        return ElfSymbols(elf, np.empty(0, np.uint64), np.empty(0, np.uint64), np.empty(0, np.int64), elf.raw)
     rows = np.frombuffer(source.raw, np.dtype(_SYMBOL), section.length // SYMBOL_BYTES, section.at)
     strings = source.sections[section.link]
     kind = rows["info"] & 15
     code = np.zeros(65_536, bool)
-    for index, other in enumerate(source.sections[:65_536]):
-        code[index] = bool(other.flags & EXECUTABLE)
+    code[[index for index, other in enumerate(source.sections) if other.flags & EXECUTABLE]] = True
     wanted = (kind == _FUNCTION) | (kind == _INDIRECT_FUNCTION)
     # Labels without a type, as hand-written assembly has them, count where code lies: perf does the same.
     wanted |= (kind == _NO_TYPE) & code[rows["section"]] & (rows["name"] != 0)
@@ -219,8 +195,9 @@ def _table(elf: Elf, source: Elf, section: Section) -> ElfSymbols:
     best = _first_of_each(rows)
     starts = rows["value"][best].astype(np.uint64)
     ends = starts + rows["size"][best].astype(np.uint64)
-    places = rows["name"][best].astype(np.int64) + strings.at
-    return ElfSymbols(elf, starts, _closed(starts, ends), places, source.raw)
+    # A symbol without a size reaches to the next one.
+    ends = np.where(ends == starts, np.append(starts[1:], starts[-1:] + np.uint64(_LAST_SYMBOL_BYTES)), ends)
+    return ElfSymbols(elf, starts, ends, rows["name"][best].astype(np.int64) + strings.at, source.raw)
 
 
 def _first_of_each(rows: Numbers) -> I64:
@@ -271,19 +248,7 @@ def _with_stubs(symbols: ElfSymbols) -> ElfSymbols:
     known = np.flatnonzero((numbers > 0) & (numbers < len(table)))
     at = stubs.strings.at + table["name"][numbers[known]].astype(np.int64)
     stubs_at = first + (known * _STUB_BYTES).astype(np.uint64)
-    starts = np.concatenate([symbols.starts, stubs_at])
-    ends = np.concatenate([symbols.ends, stubs_at + np.uint64(_STUB_BYTES)])
-    places = np.concatenate([symbols.name_at, -1 - at])
-    order = np.argsort(starts, kind="stable")
-    return ElfSymbols(symbols.elf, starts[order], ends[order], places[order], symbols.names)
-
-
-def _closed(starts: U64, ends: U64) -> U64:
-    """A symbol without a size reaches to the next one."""
-    if not len(starts):
-        return ends
-    following = np.append(starts[1:], starts[-1:] + np.uint64(_LAST_SYMBOL_BYTES))
-    return np.where(ends == starts, following, ends)
+    return _with(symbols, stubs_at, stubs_at + np.uint64(_STUB_BYTES), -1 - at)
 
 
 GO_SECTIONS = (b".gopclntab", b".data.rel.ro.gopclntab")
@@ -334,8 +299,7 @@ def _go_layout_in(table: memoryview, text: int) -> GoLayout | None:
         count, _, names, _, _, _, functions = struct.unpack_from("<7Q", table, 8)
         return GoLayout(count, functions, 8, names, 0, functions)
     if magic == _GO_1_2:
-        (count,) = struct.unpack_from("<Q", table, 8)
-        return GoLayout(count, 16, 8, 0, 0, 0)
+        return GoLayout(struct.unpack_from("<Q", table, 8)[0], 16, 8, 0, 0, 0)
     return None
 
 
@@ -351,8 +315,7 @@ def read_go_table(raw: memoryview, at: int, length: int, text: int) -> GoTable |
 def _go_table(table: memoryview, at: int, layout: GoLayout) -> GoTable:
     count, width = layout.many, layout.width
     entries = np.frombuffer(table, f"<u{width}", 2 * count + 1, layout.functions).astype(np.int64)
-    starts, records = entries[0:-1:2], entries[1::2] + layout.records
-    following = entries[2::2]
+    starts, records, following = entries[0:-1:2], entries[1::2] + layout.records, entries[2::2]
     inside = (records >= 0) & (records <= len(table) - width - 4) & (starts >= 0) & (following > starts)
     bytes_ = np.frombuffer(table, np.uint8)
     places = records[inside] + width

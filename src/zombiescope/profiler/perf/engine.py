@@ -126,38 +126,27 @@ class Addresses(NamedTuple):
 class Engine(Protocol):
     def walk(self, words: U64, least_sample_words: int) -> Walk:
         """From record to record."""
-        ...
 
     def columns(self, words: U64, places: I64, event: Event, index: int) -> Samples:
         """The samples of one event, in the order given."""
-        ...
 
     def numbers(self, keys: U64) -> tuple[I64, I64]:
         """As `dense_ids`."""
-        ...
 
     def distinct(self, words: U64, starts: I64, lengths: I64, salts: U64) -> tuple[I64, I64]:
         """As `dense_ids`, of whole sequences with a salt each."""
-        ...
 
     def addresses(self, words: U64, starts: I64, lengths: I64, owners: I64, *, callers: bool) -> Addresses:
         """`callers`: an address that a call returns to becomes the one before it, which is inside the call."""
-        ...
 
     def tree(self, stacks: Addresses, frame_of: U32, roots: U32) -> tuple[CallTree, I64]:
         """The tree of all stacks below their roots, and the node where each ends."""
-        ...
 
 
 class ArrayEngine:
-    def walk(self, words: U64, least_sample_words: int) -> Walk:
-        return walk_records(words, least_sample_words)
-
-    def columns(self, words: U64, places: I64, event: Event, index: int) -> Samples:
-        return columns_of(words, places, event, index)
-
-    def numbers(self, keys: U64) -> tuple[I64, I64]:
-        return dense_ids(keys)
+    walk = staticmethod(walk_records)
+    columns = staticmethod(columns_of)
+    numbers = staticmethod(dense_ids)
 
     def distinct(self, words: U64, starts: I64, lengths: I64, salts: U64) -> tuple[I64, I64]:
         """Where hardly a stack comes twice, looking for the few that do costs more than it saves: each stays its own."""

@@ -17,7 +17,6 @@ from zombiescope.profiler.perf.kernel_code import KernelSymbols, Spell, moved, n
 from zombiescope.profiler.perf.processes import Spaces, Threads, follow
 from zombiescope.profiler.perf.samples import Samples, Walk, read_samples
 from zombiescope.profiler.perf.side_records import (
-    Change,
     KernelSymbol,
     Mapped,
     Side,
@@ -71,9 +70,7 @@ def plain_stream(
 
 def _unpack(data: memoryview, decompress: Callable[[bytes], bytes]) -> tuple[bytes, tuple[Gap, ...]]:
     """Plain records first, then the unpacked stream: both are whole records, and samples are sorted by time later."""
-    plain: list[bytes] = []
-    unpacked: list[bytes] = []
-    size_unpacked, at = 0, 0
+    plain, unpacked, size_unpacked, at = list[bytes](), list[bytes](), 0, 0
     limit = min(MOST_UNPACKED_BYTES, _LEAST_ALLOWED_BYTES + len(data) * _LARGEST_RATIO)
     while at + 8 <= len(data):
         kind, _, size = struct.unpack_from("<IHH", data, at)
@@ -91,14 +88,12 @@ def _unpack(data: memoryview, decompress: Callable[[bytes], bytes]) -> tuple[byt
             if size_unpacked > limit:
                 return _joined(plain, unpacked, f"it unpacks to more than {limit:,} bytes")
         at += size
-    cut = f"at byte {at:,} of the records: one that is cut off" if at < len(data) else ""
-    return _joined(plain, unpacked, cut)
+    return _joined(plain, unpacked, f"at byte {at:,} of the records: one that is cut off" if at < len(data) else "")
 
 
 def _payload(data: memoryview, kind: int, at: int, size: int) -> tuple[int, int]:
     if kind == COMPRESSED2 and size >= 16:
-        length = struct.unpack_from("<Q", data, at + 8)[0]
-        return at + 16, at + 16 + min(length, size - 16)
+        return at + 16, at + 16 + min(struct.unpack_from("<Q", data, at + 8)[0], size - 16)
     return at + 8, at + size
 
 
@@ -131,22 +126,19 @@ def import_perf(raw: bytes | memoryview, tools: Tools, source: str) -> Capture:
     side = read_side(records_at(stream.words.data.cast("B"), stream.walk.others), opened.events.all[0])
     side.build_ids.update(opened.build_ids)
     side.build_ids[VDSO] = opened.kernel or ""
-    spaces = follow(_with_build_ids(side.changes, side.build_ids))
+    known = side.build_ids
+    spaces = follow(
+        [
+            one._replace(build_id=one.build_id or known.get(one.path, "")) if isinstance(one, Mapped) else one
+            for one in side.changes
+        ]
+    )
     gaps = list(stream.gaps) + sample_gaps(opened, samples.broken, side)
     if not len(samples.time):
         if not gaps:
             raise BrokenCapture("it holds no sample: perf recorded nothing", "record again, for longer")
         raise BrokenCapture(f"it holds no sample: {gaps[0].reason}", gaps[0].hint or "copy it again, or record again")
     return _assemble(stream.words, opened, samples, (side, spaces), tools, About(source, gaps=tuple(gaps)))
-
-
-def _with_build_ids(changes: list[Change], build_ids: dict[str, str]) -> list[Change]:
-    return [
-        one._replace(build_id=build_ids[one.path])
-        if isinstance(one, Mapped) and not one.build_id and one.path in build_ids
-        else one
-        for one in changes
-    ]
 
 
 def _assemble(
@@ -156,7 +148,8 @@ def _assemble(
     table = Frames()
     held = spells(side.kernel_symbols)
     words = moved(words, samples, [one for one in held if one.changes])
-    threads = _threads(samples, tools.engine)
+    ids, first = tools.engine.numbers(samples.tid.astype(np.uint64) << np.uint64(32) | samples.pid)
+    threads = Threads(ids, samples.pid[first].tolist(), samples.tid[first].tolist())
     owners = spaces.of_samples(threads, samples.time)
     comm_of, comms = spaces.names_of_samples(threads, samples.time)
     comm_frames = np.array([table.add(name, "") for name in comms], np.uint32)
@@ -174,13 +167,12 @@ def _assemble(
         owners[chosen],
         callers=tools.name_callers,
     )
-    named = symbolise(stacks.addresses, stacks.owners, spaces, kernel, tools.sources, table)
-    gaps = file_gaps(named.unnamed_files)
-    tree, leaves = tools.engine.tree(stacks, named.frames, comm_frames[comm_of[chosen]])
+    frames, unnamed = symbolise(stacks.addresses, stacks.owners, spaces, kernel, tools.sources, table)
+    tree, leaves = tools.engine.tree(stacks, frames, comm_frames[comm_of[chosen]])
     node = leaves[stack_of].astype(np.uint32)
     cgroup_ids, cgroups = _cgroups(samples.cgroup, side)
     return Capture(
-        about_it(about, opened, side, (*kernel_gaps, *gaps)),
+        about_it(about, opened, side, (*kernel_gaps, *file_gaps(unnamed))),
         samples.time,
         np.minimum(samples.cpu, _MOST_CPUS).astype(np.uint16),
         samples.pid,
@@ -199,11 +191,6 @@ def _assemble(
         tuple(event.title for event in opened.events.all),
         cgroups,
     )
-
-
-def _threads(samples: Samples, engine: Engine) -> Threads:
-    ids, chosen = engine.numbers(samples.tid.astype(np.uint64) << np.uint64(32) | samples.pid)
-    return Threads(ids, samples.pid[chosen].tolist(), samples.tid[chosen].tolist())
 
 
 def _kernel(tools: Tools, side: Side, held: list[Spell], *, is_same: bool) -> tuple[KernelSymbols, list[Gap]]:

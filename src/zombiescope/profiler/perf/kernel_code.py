@@ -4,17 +4,16 @@
 from __future__ import annotations
 
 import bisect
-from typing import TYPE_CHECKING, NamedTuple
+from operator import attrgetter
+from typing import NamedTuple
 
 import numpy as np
 
 from zombiescope.facts.gap import Gap
 from zombiescope.profiler.perf.frames import ALL_ZERO, KERNEL, NO_FUNCTION, OF_RECORDS, UNKNOWN, name_in
+from zombiescope.profiler.perf.samples import Samples
 from zombiescope.profiler.perf.side_records import KernelSymbol
 from zombiescope.profiler.stacks.arrays import I64, U8, U64, find_within
-
-if TYPE_CHECKING:
-    from zombiescope.profiler.perf.samples import Samples
 
 _FAR = 1 << 16
 _BLOCK = 4096
@@ -46,24 +45,19 @@ class KernelSymbols(NamedTuple):
         if symbol < 0:
             return UNKNOWN, KERNEL
         at = int(self.name_at[symbol])
-        if at < 0:
-            return self.told[-at - 1].name, OF_RECORDS
-        return name_in(self.text, at)
+        return (self.told[-at - 1].name, OF_RECORDS) if at < 0 else name_in(self.text, at)
 
     def told_also(self, told: list[KernelSymbol]) -> KernelSymbols:
         """With the programs and trampolines that came and went while recording."""
         latest = {symbol.start: index for index, symbol in enumerate(told)}
-        new = {start: index for start, index in latest.items() if not self._begins(start)}
-        if not new:
+        begins = np.array(list(latest), np.uint64)
+        is_new = ~np.isin(begins, self.starts)
+        if not is_new.any():
             return self
-        starts = np.concatenate([self.starts, np.array(list(new), np.uint64)])
-        places = np.concatenate([self.name_at, -1 - np.array(list(new.values()), np.int64)])
+        starts = np.concatenate([self.starts, begins[is_new]])
+        places = np.concatenate([self.name_at, -1 - np.array(list(latest.values()), np.int64)[is_new]])
         order = np.argsort(starts, kind="stable")
         return KernelSymbols(starts[order], places[order], self.text, tuple(told))
-
-    def _begins(self, start: int) -> bool:
-        place = int(np.searchsorted(self.starts, np.uint64(start)))
-        return place < len(self.starts) and int(self.starts[place]) == start
 
 
 def no_kernel_symbols() -> KernelSymbols:
@@ -85,8 +79,7 @@ def read_kallsyms(text: bytes) -> KernelSymbols | Gap:
         return ALL_ZERO
     order = np.argsort(addresses, kind="stable")
     addresses, names = addresses[order], starts[order] + 19
-    first = np.ones(len(addresses), bool)
-    first[1:] = addresses[1:] != addresses[:-1]
+    first = np.append(True, addresses[1:] != addresses[:-1])
     return KernelSymbols(addresses[first], names[first], text)
 
 
@@ -101,8 +94,7 @@ def _hexadecimal(raw: U8, starts: I64) -> U64:
 FIRST_OWN_ADDRESS = 0xA3B1_95D7 << 32
 """Not canonical on any processor: between the addresses of processes and those of the kernel. Nor a likely number on a stack:
 chains of code without frame pointers hold words that are no addresses, and small ones with the highest bit are many."""
-_ROOM = 1 << 32
-_EVER = (1 << 64) - 1
+_ROOM, _EVER = 1 << 32, (1 << 64) - 1
 _MOST_SPELLS, _MOST_PAIRS = 1 << 18, 1 << 21
 _PIECE = 1 << 17
 
@@ -119,47 +111,29 @@ class Spell(NamedTuple):
         return self.begin > 0 or self.end < _EVER
 
 
-class _Present:
-    """The symbols that hold at one moment: none overlaps another."""
-
-    def __init__(self) -> None:
-        self.starts: list[int] = []
-        self.spells: dict[int, Spell] = {}
-
-    def overlapped(self, start: int, length: int) -> list[Spell]:
-        first = bisect.bisect_right(self.starts, start)
-        if first and self.spells[self.starts[first - 1]].length > start - self.starts[first - 1]:
-            first -= 1
-        last = bisect.bisect_left(self.starts, start + max(1, length))
-        return [self.spells[begun] for begun in self.starts[first:last]]
-
-    def take(self, spell: Spell) -> None:
-        self.starts.remove(spell.start)
-        del self.spells[spell.start]
-
-    def put(self, spell: Spell) -> None:
-        bisect.insort(self.starts, spell.start)
-        self.spells[spell.start] = spell
-
-
 def spells(told: list[KernelSymbol]) -> list[Spell]:
     """From records in time order. One that is only seen to go was there before."""
-    present, over = _Present(), []
+    present, over = list[Spell](), list[Spell]()  # present: those that hold now, by address; none overlaps another
     for symbol in told[:_MOST_SPELLS]:
         if not symbol.length:
             continue  # it holds no address; two of them at one place would not even overlap
-        covered = present.overlapped(symbol.start, symbol.length)
-        if symbol.is_gone and not any(spell.start == symbol.start for spell in covered):
+        where = _overlapped(present, symbol.start, symbol.length)
+        covered = present[where]
+        ended = [spell for spell in covered if not symbol.is_gone or spell.start == symbol.start]
+        if symbol.is_gone and not ended:
             over.append(Spell(0, symbol.time, symbol.start, symbol.length, symbol.name))
             continue
-        for spell in covered:
-            if not symbol.is_gone or spell.start == symbol.start:
-                present.take(spell)
-                over.append(spell._replace(end=symbol.time))
-        if not symbol.is_gone:
-            present.put(Spell(symbol.time, _EVER, symbol.start, symbol.length, symbol.name))
-    held = [*over, *present.spells.values()]
-    return [spell for spell in held if spell.length and spell.begin < spell.end]
+        over += [spell._replace(end=symbol.time) for spell in ended]
+        begun = Spell(symbol.time, _EVER, symbol.start, symbol.length, symbol.name)
+        present[where] = [spell for spell in covered if spell not in ended] if symbol.is_gone else [begun]
+    return [spell for spell in (*over, *present) if spell.begin < spell.end]
+
+
+def _overlapped(present: list[Spell], start: int, length: int) -> slice:
+    first = bisect.bisect_right(present, start, key=attrgetter("start"))
+    if first and present[first - 1].length > start - present[first - 1].start:
+        first -= 1
+    return slice(first, bisect.bisect_left(present, start + max(1, length), key=attrgetter("start")))
 
 
 class _Lookup(NamedTuple):
@@ -183,12 +157,11 @@ class _Lookup(NamedTuple):
 
 
 def _lookup(held: list[Spell]) -> _Lookup:
-    bounds = np.unique(np.array([(one.start, min(one.start + one.length, _EVER)) for one in held], np.uint64))
-    moments = np.unique(np.array([(one.begin, one.end) for one in held], np.uint64))
-    first = np.searchsorted(bounds, np.array([one.start for one in held], np.uint64))
-    last = np.searchsorted(bounds, np.array([min(one.start + one.length, _EVER) for one in held], np.uint64))
-    begins = np.searchsorted(moments, np.array([one.begin for one in held], np.uint64)).astype(np.int64) + 1
-    ends = np.searchsorted(moments, np.array([one.end for one in held], np.uint64)).astype(np.int64) + 1
+    spans = np.array([(one.start, min(one.start + one.length, _EVER)) for one in held], np.uint64)
+    times = np.array([(one.begin, one.end) for one in held], np.uint64)
+    bounds, moments = np.unique(spans), np.unique(times)
+    first, last = np.searchsorted(bounds, spans).T
+    begins, ends = np.searchsorted(moments, times).astype(np.int64).T + 1
     # A file that lies could ask for the square of its symbols: those beyond stay without a name of their own.
     many = np.cumsum(last - first)
     allowed = int(np.searchsorted(many, _MOST_PAIRS, side="right"))
@@ -230,10 +203,6 @@ def moved(words: U64, samples: Samples, held: list[Spell]) -> U64:
 
 def _within(words: U64, lowest: int, end: int) -> I64:
     """The places of words between two addresses, piece by piece."""
-    found = [np.empty(0, np.int64)]
     low, room = np.uint64(lowest), np.uint64(min(end - lowest, _EVER))
-    for begin in range(0, len(words), _PIECE):
-        here = np.flatnonzero(words[begin : begin + _PIECE] - low < room)
-        if len(here):
-            found.append(here + begin)
-    return np.concatenate(found)
+    found = (np.flatnonzero(words[at : at + _PIECE] - low < room) + at for at in range(0, len(words), _PIECE))
+    return np.concatenate([np.empty(0, np.int64), *found])

@@ -12,8 +12,7 @@ from zombiescope.profiler.perf.side_records import Change, Forked, Mapped, Renam
 from zombiescope.profiler.stacks.arrays import I64, U64, grouping
 
 NOWHERE = -1
-_MOST_SPACES = 200_000
-_MOST_MAPS = 65_536
+_MOST_SPACES, _MOST_MAPS = 200_000, 65_536
 
 
 @dataclass(slots=True)
@@ -21,11 +20,6 @@ class Space:
     pid: int
     maps: list[Mapped] = field(default_factory=list)
     """By start address."""
-
-    def overlapped(self, mapped: Mapped) -> slice:
-        first = bisect.bisect_right(self.maps, mapped.start, key=lambda other: other.start + other.length)
-        last = bisect.bisect_left(self.maps, mapped.start + mapped.length, key=lambda other: other.start)
-        return slice(first, max(first, last))
 
 
 @dataclass(slots=True)
@@ -40,9 +34,8 @@ class Threads:
     def grouped(self) -> tuple[I64, I64]:
         """The samples thread by thread, in order, and where each thread's begin."""
         if self._grouped is None:
-            counts = np.bincount(self.ids, minlength=len(self.pids))
-            begins = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-            self._grouped = grouping(self.ids, len(self.pids)), begins
+            ends = np.cumsum(np.bincount(self.ids, minlength=len(self.pids)))
+            self._grouped = grouping(self.ids, len(self.pids)), np.append(0, ends)
         return self._grouped
 
 
@@ -67,8 +60,7 @@ class Spaces:
         found = _by_time(threads.tids, threads, times, numbered)
         unnamed = np.flatnonzero(found == NOWHERE)
         if len(unnamed):
-            idle = known.setdefault("swapper", len(known))
-            stranger = known.setdefault("[unknown]", len(known))
+            idle, stranger = (known.setdefault(name, len(known)) for name in ("swapper", "[unknown]"))
             tids = np.array(threads.tids, np.uint32)[threads.ids[unnamed]]
             found[unnamed] = np.where(tids == 0, idle, stranger)
         return found, list(known)
@@ -109,30 +101,21 @@ def _lay(spaces: Spaces, current: dict[int, int], mapped: Mapped) -> None:
     if mapped.pid not in current or not mapped.length:
         return
     space = spaces.all[current[mapped.pid]]
-    below = space.overlapped(mapped)
-    covered = space.maps[below]
-    if covered and any(_is_other(old, mapped) for old in covered):
+    end = mapped.start + mapped.length
+    first = bisect.bisect_right(space.maps, mapped.start, key=lambda other: other.start + other.length)
+    last = max(first, bisect.bisect_left(space.maps, end, key=lambda other: other.start))
+    covered = space.maps[first:last]
+    if any((old.path, old.start - old.offset) != (mapped.path, mapped.start - mapped.offset) for old in covered):
         _begin(spaces, current, mapped.pid, mapped.time, space.maps)
         space = spaces.all[current[mapped.pid]]
     if len(space.maps) < _MOST_MAPS:
-        space.maps[below] = [*_left_over(covered, mapped), mapped, *_right_over(covered, mapped)]
-
-
-def _is_other(old: Mapped, new: Mapped) -> bool:
-    return (old.path, old.start - old.offset) != (new.path, new.start - new.offset)
-
-
-def _left_over(covered: list[Mapped], mapped: Mapped) -> list[Mapped]:
-    return [old._replace(length=mapped.start - old.start) for old in covered[:1] if old.start < mapped.start]
-
-
-def _right_over(covered: list[Mapped], mapped: Mapped) -> list[Mapped]:
-    end = mapped.start + mapped.length
-    return [
-        old._replace(start=end, length=old.start + old.length - end, offset=old.offset + end - old.start)
-        for old in covered[-1:]
-        if old.start + old.length > end
-    ]
+        left = [old._replace(length=mapped.start - old.start) for old in covered[:1] if old.start < mapped.start]
+        right = [
+            old._replace(start=end, length=old.start + old.length - end, offset=old.offset + end - old.start)
+            for old in covered[-1:]
+            if old.start + old.length > end
+        ]
+        space.maps[first:last] = [*left, mapped, *right]
 
 
 def _by_time(owners: list[int], threads: Threads, times: U64, history: dict[int, list[tuple[int, int]]]) -> I64:

@@ -56,133 +56,96 @@ def rust_name(mangled: str) -> str | None:
         return plain or None if parser.at == len(parser.text) else None
     except (_NotMangledError, IndexError, ValueError, OverflowError):
         return None
-    finally:
-        parser.let_go()
 
 
 class _Parser:
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
         self._depth = self._steps = self._lifetimes = 0
-        self._paths: dict[str, Callable[[bool], str]] = {
-            "C": lambda _: self._identifier(),
-            "M": lambda _: self._inherent(),
-            "X": lambda _: self._of_trait(has_place=True),
-            "Y": lambda _: self._of_trait(has_place=False),
-            "N": self._nested,
-            "I": self._generic,
-        }
-        self._types: dict[str, Callable[[], str]] = {
-            "A": lambda: f"[{self.type()}; {self._const()}]",
-            "S": lambda: f"[{self.type()}]",
-            "T": self._tuple,
-            "R": lambda: self._reference(""),
-            "Q": lambda: self._reference("mut "),
-            "P": lambda: f"*const {self.type()}",
-            "O": lambda: f"*mut {self.type()}",
-            "F": lambda: self._bound(self._function),
-            "D": self._dyn,
-        }
-
-    def let_go(self) -> None:
-        """Its tables refer to itself: an import does not look for such cycles, and would keep every one of them."""
-        self._paths.clear()
-        self._types.clear()
 
     def path(self, *, is_value: bool) -> str:
-        kind = self._next()
+        kind = self.next()
         if kind == "B":
-            return self._back(lambda: self.path(is_value=is_value))
-        if kind not in self._paths:
+            return self.back(lambda: self.path(is_value=is_value))
+        if kind not in _PATHS:
             raise _NotMangledError(kind)
-        return self._bounded(lambda: self._paths[kind](is_value))
+        return self.bounded(lambda: _PATHS[kind](self, is_value))
 
     def type(self) -> str:
-        kind = self._next()
+        kind = self.next()
         if kind in _BASIC:
             return _BASIC[kind]
         if kind == "B":
-            return self._back(self.type)
-        if kind in self._types:
-            return self._bounded(self._types[kind])
+            return self.back(self.type)
+        if kind in _TYPES:
+            return self.bounded(lambda: _TYPES[kind](self))
         self.at -= 1
         return self.path(is_value=False)
 
-    def _inherent(self) -> str:
-        self._place()
-        return f"<{self.type()}>"
+    def implemented(self, *, has_place: bool, of_trait: bool) -> str:
+        if has_place:  # where it stands: not part of what a person writes
+            self.disambiguator()
+            self.path(is_value=False)
+        return f"<{self.type()} as {self.path(is_value=False)}>" if of_trait else f"<{self.type()}>"
 
-    def _of_trait(self, *, has_place: bool) -> str:
-        if has_place:
-            self._place()
-        return f"<{self.type()} as {self.path(is_value=False)}>"
-
-    def _place(self) -> None:
-        """Where an implementation stands: not part of what a person writes."""
-        self._disambiguator()
-        self.path(is_value=False)
-
-    def _nested(self, is_value: bool) -> str:
-        space = self._next()
+    def nested(self, is_value: bool) -> str:
+        space = self.next()
         outer = self.path(is_value=is_value)
-        number = self._disambiguator()
-        name = self._plain_identifier()
+        number = self.disambiguator()
+        name = self.plain_identifier()
         if space.isupper():
-            called = _SPECIAL.get(space, space)
-            return f"{outer}::{{{called}{':' if name else ''}{name}#{number}}}"
+            return f"{outer}::{{{_SPECIAL.get(space, space)}{':' if name else ''}{name}#{number}}}"
         return f"{outer}::{name}" if name else outer
 
-    def _generic(self, is_value: bool) -> str:
+    def generic(self, is_value: bool) -> str:
         outer = self.path(is_value=is_value)
-        arguments = self._until_end(self._argument)
-        return f"{outer}{'::' if is_value else ''}<{', '.join(arguments)}>"
+        return f"{outer}{'::' if is_value else ''}<{', '.join(self.until_end(self.argument))}>"
 
-    def _argument(self) -> str:
-        if self._took("L"):
-            return self._lifetime()
-        return self._const() if self._took("K") else self.type()
+    def argument(self) -> str:
+        if self.took("L"):
+            return self.lifetime()
+        return self.const() if self.took("K") else self.type()
 
-    def _tuple(self) -> str:
-        parts = self._until_end(self.type)
+    def tuple(self) -> str:
+        parts = self.until_end(self.type)
         return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
 
-    def _reference(self, how: str) -> str:
-        lifetime = self._lifetime() if self._took("L") else "'_"
+    def reference(self, how: str) -> str:
+        lifetime = self.lifetime() if self.took("L") else "'_"
         return f"&{'' if lifetime == chr(39) + '_' else lifetime + ' '}{how}{self.type()}"
 
-    def _function(self) -> str:
-        unsafe = "unsafe " if self._took("U") else ""
+    def function(self) -> str:
+        unsafe = "unsafe " if self.took("U") else ""
         abi = ""
-        if self._took("K"):
-            abi = 'extern "C" ' if self._took("C") else f'extern "{self._plain_identifier().replace("_", "-")}" '
-        takes = ", ".join(self._until_end(self.type))
-        gives = self.type()
+        if self.took("K"):
+            abi = 'extern "C" ' if self.took("C") else f'extern "{self.plain_identifier().replace("_", "-")}" '
+        takes, gives = ", ".join(self.until_end(self.type)), self.type()
         return f"{unsafe}{abi}fn({takes})" + ("" if gives == "()" else f" -> {gives}")
 
-    def _dyn(self) -> str:
-        bounds = self._bound(lambda: " + ".join(self._until_end(self._trait)))
-        if not self._took("L"):
+    def dyn(self) -> str:
+        bounds = self.bound(lambda: " + ".join(self.until_end(self.trait)))
+        if not self.took("L"):
             raise _NotMangledError("a trait object without a lifetime")
-        lifetime = self._lifetime()
+        lifetime = self.lifetime()
         return f"dyn {bounds}" + ("" if lifetime == "'_" else f" + {lifetime}")
 
-    def _trait(self) -> str:
+    def trait(self) -> str:
         name = self.path(is_value=False)
         bindings = []
-        while self._took("p"):
-            bindings.append(f"{self._plain_identifier()} = {self.type()}")
+        while self.took("p"):
+            bindings.append(f"{self.plain_identifier()} = {self.type()}")
         if not bindings:
             return name
         joined = ", ".join(bindings)
         return f"{name[:-1]}, {joined}>" if name.endswith(">") and not name.startswith("<") else f"{name}<{joined}>"
 
-    def _const(self) -> str:
-        kind = self._next()
+    def const(self) -> str:
+        kind = self.next()
         if kind == "p":
             return "_"
         if kind == "B":
-            return self._back(self._const)
-        is_negative = kind in _SIGNED and self._took("n")
+            return self.back(self.const)
+        is_negative = kind in _SIGNED and self.took("n")
         end = self.text.index("_", self.at)
         digits, self.at = self.text[self.at : end], end + 1
         value = int(digits, 16) if digits else 0
@@ -194,45 +157,45 @@ class _Parser:
             return f"{chr(value)!r}"
         raise _NotMangledError(kind)
 
-    def _bound(self, inner: Callable[[], str]) -> str:
+    def bound(self, inner: Callable[[], str]) -> str:
         """With lifetimes of its own: `for<'a>`."""
-        count = self._base62() + 1 if self._took("G") else 0
+        count = self.base62() + 1 if self.took("G") else 0
         if count > _DEEPEST:
             raise _NotMangledError("too many lifetimes")
-        names = [self._lifetime_name(self._lifetimes + index) for index in range(count)]
+        names = [self.lifetime_name(self._lifetimes + index) for index in range(count)]
         self._lifetimes += count
         text = inner()
         self._lifetimes -= count
         return f"for<{', '.join(names)}> {text}" if names else text
 
-    def _lifetime(self) -> str:
-        number = self._base62()
+    def lifetime(self) -> str:
+        number = self.base62()
         if number == 0:
             return "'_"
         if number > self._lifetimes:
             raise _NotMangledError("a lifetime that is not bound")
-        return self._lifetime_name(self._lifetimes - number)
+        return self.lifetime_name(self._lifetimes - number)
 
     @staticmethod
-    def _lifetime_name(number: int) -> str:
+    def lifetime_name(number: int) -> str:
         return f"'{chr(97 + number)}" if number < 26 else f"'_{number}"
 
-    def _identifier(self) -> str:
-        self._disambiguator()
-        return self._plain_identifier()
+    def identifier(self) -> str:
+        self.disambiguator()
+        return self.plain_identifier()
 
-    def _disambiguator(self) -> int:
-        return self._base62() + 1 if self._took("s") else 0
+    def disambiguator(self) -> int:
+        return self.base62() + 1 if self.took("s") else 0
 
-    def _plain_identifier(self) -> str:
-        is_coded = self._took("u")
+    def plain_identifier(self) -> str:
+        is_coded = self.took("u")
         begin = self.at
         while (
             self.at < len(self.text) and self.text[self.at].isdigit() and (self.at == begin or self.text[begin] != "0")
         ):
             self.at += 1
         length = int(self.text[begin : self.at])
-        self._took("_")
+        self.took("_")
         name = self.text[self.at : self.at + length]
         if len(name) != length:
             raise _NotMangledError("a name is cut off")
@@ -242,8 +205,8 @@ class _Parser:
         plain, _, code = name.rpartition("_")
         return (f"{plain}-{code}" if plain else code).encode("ascii").decode("punycode")
 
-    def _base62(self) -> int:
-        if self._took("_"):
+    def base62(self) -> int:
+        if self.took("_"):
             return 0
         end = self.text.index("_", self.at)
         value = 0
@@ -252,17 +215,17 @@ class _Parser:
         self.at = end + 1
         return value + 1
 
-    def _back(self, read: Callable[[], str]) -> str:
+    def back(self, read: Callable[[], str]) -> str:
         here = self.at - 1
-        target = self._base62()
+        target = self.base62()
         if target >= here:
             raise _NotMangledError("it refers forward")
         after, self.at = self.at, target
-        text = self._bounded(read)
+        text = self.bounded(read)
         self.at = after
         return text
 
-    def _bounded(self, read: Callable[[], str]) -> str:
+    def bounded(self, read: Callable[[], str]) -> str:
         self._depth += 1
         self._steps += 1
         if self._depth > _DEEPEST or self._steps > _MOST_STEPS:
@@ -273,21 +236,41 @@ class _Parser:
             raise _NotMangledError("too long")
         return text
 
-    def _until_end(self, read: Callable[[], str]) -> list[str]:
+    def until_end(self, read: Callable[[], str]) -> list[str]:
         found = []
-        while not self._took("E"):
+        while not self.took("E"):
             found.append(read())
             if len(found) > _LONGEST:
                 raise _NotMangledError("too long")
         return found
 
-    def _took(self, letter: str) -> bool:
-        if self.at < len(self.text) and self.text[self.at] == letter:
-            self.at += 1
-            return True
-        return False
+    def took(self, letter: str) -> bool:
+        found = self.text.startswith(letter, self.at)
+        self.at += 1 if found else 0
+        return found
 
-    def _next(self) -> str:
+    def next(self) -> str:
         letter = self.text[self.at]
         self.at += 1
         return letter
+
+
+_PATHS: dict[str, Callable[[_Parser, bool], str]] = {
+    "C": lambda parser, _: parser.identifier(),
+    "M": lambda parser, _: parser.implemented(has_place=True, of_trait=False),
+    "X": lambda parser, _: parser.implemented(has_place=True, of_trait=True),
+    "Y": lambda parser, _: parser.implemented(has_place=False, of_trait=True),
+    "N": _Parser.nested,
+    "I": _Parser.generic,
+}
+_TYPES: dict[str, Callable[[_Parser], str]] = {
+    "A": lambda parser: f"[{parser.type()}; {parser.const()}]",
+    "S": lambda parser: f"[{parser.type()}]",
+    "T": _Parser.tuple,
+    "R": lambda parser: parser.reference(""),
+    "Q": lambda parser: parser.reference("mut "),
+    "P": lambda parser: f"*const {parser.type()}",
+    "O": lambda parser: f"*mut {parser.type()}",
+    "F": lambda parser: parser.bound(parser.function),
+    "D": _Parser.dyn,
+}

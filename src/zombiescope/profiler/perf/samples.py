@@ -43,8 +43,7 @@ class Samples(NamedTuple):
     """Samples left out because their length lies."""
 
     def picked(self, order: I64 | slice) -> Samples:
-        columns = {name: getattr(self, name)[order] for name in _COLUMNS}
-        return self._replace(**columns)
+        return self._replace(**{name: getattr(self, name)[order] for name in _COLUMNS})
 
 
 _COLUMNS = tuple(name for name in Samples._fields if name != "broken")
@@ -174,8 +173,7 @@ class Walk(NamedTuple):
 def walk_records(words: U64, least_sample_words: int) -> Walk:
     plain = words.data.cast("B").cast("Q") if len(words) else memoryview(b"").cast("Q")
     candidates, following, breaks = _candidates(words, least_sample_words)
-    runs: list[I64] = []
-    others: list[int] = []
+    runs, others = [np.empty(0, np.int64)], list[int]()
     at, total = 0, len(words)
     listed, ends, first = candidates.data, following.data, 0
     while at < total:
@@ -192,13 +190,12 @@ def walk_records(words: U64, least_sample_words: int) -> Walk:
         else:
             others.append(at)
             at += (size >> 3) + (trailing_bytes(kind, plain[at + 1]) >> 3 if at + 1 < total else 0)
-    return ended_walk(words, least_sample_words, np.concatenate([np.empty(0, np.int64), *runs]), others, at)
+    return ended_walk(words, least_sample_words, np.concatenate(runs), others, at)
 
 
 def ended_walk(words: U64, least_sample_words: int, samples: I64, others: list[int], at: int) -> Walk:
     """With the reason why it ended at this place."""
-    end, why, is_compressed = why_ended(words, least_sample_words, at)
-    return Walk(samples, others, end, why, is_compressed)
+    return Walk(samples, others, *why_ended(words, least_sample_words, at))
 
 
 def _candidates(words: U64, least: int) -> tuple[I64, I64, list[int]]:

@@ -5,7 +5,8 @@ by it: where it is from, and what could not be read."""
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 from zombiescope.facts.gap import Gap
@@ -16,12 +17,8 @@ from zombiescope.profiler.stacks.about import About
 
 _MMAP, _LOST, _COMM, _THROTTLE, _FORK, _MMAP2, _LOST_SAMPLES, _KSYMBOL, _CGROUP = 1, 2, 3, 5, 7, 10, 13, 17, 19
 _COMM_EXEC, _MMAP_BUILD_ID = 1 << 13, 1 << 14
-_MOST_ID_BYTES = 20
-_LEAST_LONG_ID_BYTES = 16
-_ID_END = 56
-_MOST_MINORS = 1 << 20
-_KERNEL_MODE = 1
-_KSYMBOL_GONE = 1
+_LEAST_LONG_ID_BYTES, _MOST_ID_BYTES, _ID_END, _MOST_MINORS = 16, 20, 56, 1 << 20
+_KERNEL_MODE = _KSYMBOL_GONE = 1
 
 
 class Renamed(NamedTuple):
@@ -90,21 +87,20 @@ class Side:
         return max(self.told_lost, self.counted_lost)
 
 
-def read_side(records: list[tuple[int, int, bytes]], event: Event) -> Side:
+def read_side(records: Iterable[tuple[int, int, bytes]], event: Event) -> Side:
     """Records as (type, misc, bytes after the header), in file order."""
     side = Side()
     trailer = event.trailer()
     time_word = trailer.get(data_file.TIME)
     trailer_bytes = len(trailer) * 8
     for kind, misc, body in records:
-        reader = _READERS.get(kind)
-        if reader is None:
+        if kind not in _READERS:
             continue
         time = 0
         if time_word is not None and len(body) >= trailer_bytes:
             time = struct.unpack_from("<Q", body, len(body) + time_word * 8)[0]
         try:
-            reader(side, time, misc, body[: len(body) - trailer_bytes] if time_word is not None else body)
+            _READERS[kind](side, time, misc, body[: len(body) - trailer_bytes] if time_word is not None else body)
         except (struct.error, IndexError):
             side.broken += 1
     side.changes.sort(key=lambda change: change.time)
@@ -121,20 +117,18 @@ def _comm(side: Side, time: int, misc: int, body: bytes) -> None:
     side.changes.append(Renamed(time, pid, tid, _name(body[8:]), bool(misc & _COMM_EXEC)))
 
 
-def _fork(side: Side, time: int, misc: int, body: bytes) -> None:
-    del misc
+def _fork(side: Side, time: int, _misc: int, body: bytes) -> None:
     pid, parent_pid, tid, parent_tid = struct.unpack_from("<IIII", body)
     side.changes.append(Forked(time, pid, tid, parent_pid, parent_tid))
 
 
-def _mmap(side: Side, time: int, misc: int, body: bytes) -> None:
+def _mmap(side: Side, time: int, misc: int, body: bytes, name_at: int = 32) -> None:
     pid, _, start, length, offset = struct.unpack_from("<IIQQQ", body)
-    _map(side, misc, Mapped(time, pid, start, length, offset, _name(body[32:]), ""))
-
-
-def _mmap2(side: Side, time: int, misc: int, body: bytes) -> None:
-    pid, _, start, length, offset = struct.unpack_from("<IIQQQ", body)
-    _map(side, misc, Mapped(time, pid, start, length, offset, _name(body[64:]), _id_of(misc, body)))
+    path, build_id = _name(body[name_at:]), _id_of(misc, body) if name_at > 32 else ""
+    if misc & 7 != _KERNEL_MODE:
+        side.changes.append(Mapped(time, pid, start, length, offset, path, build_id))
+    elif path.startswith("[kernel.kallsyms]"):
+        side.kernel_text = offset or start
 
 
 def _id_of(misc: int, body: bytes) -> str:
@@ -148,51 +142,38 @@ def _id_of(misc: int, body: bytes) -> str:
     return "" if is_minor else body[36 : 36 + size].hex()
 
 
-def _map(side: Side, misc: int, mapped: Mapped) -> None:
-    if misc & 7 != _KERNEL_MODE:
-        side.changes.append(mapped)
-    elif mapped.path.startswith("[kernel.kallsyms]"):
-        side.kernel_text = mapped.offset or mapped.start
-
-
-def _lost(side: Side, time: int, misc: int, body: bytes) -> None:
-    del time, misc
+def _lost(side: Side, _time: int, _misc: int, body: bytes) -> None:
     side.told_lost += struct.unpack_from("<QQ", body)[1]
 
 
-def _lost_samples(side: Side, time: int, misc: int, body: bytes) -> None:
-    del time, misc
+def _lost_samples(side: Side, _time: int, _misc: int, body: bytes) -> None:
     side.counted_lost += struct.unpack_from("<Q", body)[0]
 
 
-def _throttle(side: Side, time: int, misc: int, body: bytes) -> None:
-    del time, misc, body
+def _throttle(side: Side, _time: int, _misc: int, _body: bytes) -> None:
     side.throttled += 1
 
 
-def _ksymbol(side: Side, time: int, misc: int, body: bytes) -> None:
-    del misc
+def _ksymbol(side: Side, time: int, _misc: int, body: bytes) -> None:
     start, length, _, flags = struct.unpack_from("<QIHH", body)
     side.kernel_symbols.append(KernelSymbol(time, start, length, _name(body[16:]), bool(flags & _KSYMBOL_GONE)))
 
 
-def _cgroup(side: Side, time: int, misc: int, body: bytes) -> None:
-    del time, misc
+def _cgroup(side: Side, _time: int, _misc: int, body: bytes) -> None:
     side.cgroups[struct.unpack_from("<Q", body)[0]] = _name(body[8:])
 
 
-def _build_id(side: Side, time: int, misc: int, body: bytes) -> None:
-    del time
+def _build_id(side: Side, _time: int, misc: int, body: bytes) -> None:
     side.build_ids.update([build_id_record(b"\0" * 8 + body, misc)])
 
 
-_READERS = {
+_READERS: dict[int, Callable[[Side, int, int, bytes], None]] = {
     _MMAP: _mmap,
     _LOST: _lost,
     _COMM: _comm,
     _THROTTLE: _throttle,
     _FORK: _fork,
-    _MMAP2: _mmap2,
+    _MMAP2: partial(_mmap, name_at=64),
     _LOST_SAMPLES: _lost_samples,
     _KSYMBOL: _ksymbol,
     _CGROUP: _cgroup,
@@ -203,18 +184,21 @@ _READERS = {
 _MOST_RATE_HZ = 10**9
 
 
-def records_at(raw: memoryview, words: Iterable[int]) -> list[tuple[int, int, bytes]]:
+def records_at(raw: memoryview, words: Iterable[int]) -> Iterator[tuple[int, int, bytes]]:
     """As (type, misc, bytes after the header)."""
-    records = []
     for word in words:
         kind, misc, size = struct.unpack_from("<IHH", raw, word * 8)
-        records.append((kind, misc, bytes(raw[word * 8 + 8 : word * 8 + size])))
-    return records
+        yield kind, misc, bytes(raw[word * 8 + 8 : word * 8 + size])
 
 
 def stream_gaps(opened: PerfFile, why: str, end: int, total: int) -> tuple[Gap, ...]:
     """Of records that lie in the file as they are: where reading ended, in words, and why."""
-    return walk_gaps(why, end, total, opened.data_from) or _rest(opened, total * 8)
+    left = opened.data_to - opened.data_from - total * 8
+    if why or not left:
+        return walk_gaps(why, end, total, opened.data_from)
+    # Too little for a record's header: a stream that was cut there.
+    cut = f"at byte {opened.data_to - left:,}: the last {left} bytes are only the beginning of a record"
+    return (Gap("samples", cut, "copy the file again"),)
 
 
 def walk_gaps(why: str, end: int, total: int, data_from: int) -> tuple[Gap, ...]:
@@ -222,17 +206,6 @@ def walk_gaps(why: str, end: int, total: int, data_from: int) -> tuple[Gap, ...]
         return ()
     where = f"at byte {data_from + end * 8:,}: {why}"
     return (Gap("samples", f"{where}; the last {(total - end) * 8:,} bytes are not read", "copy the file again"),)
-
-
-def _rest(opened: PerfFile, read: int) -> tuple[Gap, ...]:
-    """Too little for a record's header: a stream that was cut there."""
-    left = opened.data_to - opened.data_from - read
-    if not left:
-        return ()
-    where = f"at byte {opened.data_from + read:,}"
-    return (
-        Gap("samples", f"{where}: the last {left} bytes are only the beginning of a record", "copy the file again"),
-    )
 
 
 def sample_gaps(opened: PerfFile, broken: int, side: Side) -> list[Gap]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -55,40 +56,29 @@ def read_jit_map(text: bytes) -> JitMap:
 class SymbolSources(Protocol):
     def elf(self, path: str, build_id: str, pid: int) -> ElfSymbols | Gap:
         """Of the vdso, the release of the kernel that it is part of stands for a build id."""
-        ...
 
     def jit(self, pid: int) -> JitMap | Gap | None:
         """Names of code made while running. A gap: there are some that cannot be used; None: there are none."""
-        ...
 
     def plain(self, name: str) -> str:
         """A name as its author wrote it."""
-        ...
-
-
-class Symbolised(NamedTuple):
-    frames: U32
-    """For each address."""
-    unnamed_files: dict[str, Gap]
-    """Files whose functions could not be named."""
 
 
 def symbolise(
     addresses: U64, owners: I64, spaces: Spaces, kernel: KernelSymbols, sources: SymbolSources, table: Frames
-) -> Symbolised:
-    """Frames of distinct (address, space) pairs; `owners` are the spaces, of no meaning for kernel addresses."""
+) -> tuple[U32, dict[str, Gap]]:
+    """The frame of each distinct (address, space) pair, and the files whose functions could not be named; `owners` are the spaces,
+    of no meaning for kernel addresses."""
     unknown = table.add(UNKNOWN, UNKNOWN)
     frames = np.full(len(addresses), unknown, np.uint32)
     in_kernel = addresses >= np.uint64(FIRST_KERNEL_ADDRESS)
-    symbols = kernel.find(addresses[in_kernel])
-    distinct, inverse = used_numbers(symbols + 1, len(kernel.starts) + 1)
+    distinct, inverse = used_numbers(kernel.find(addresses[in_kernel]) + 1, len(kernel.starts) + 1)
     named = np.array([table.add(*kernel.name(symbol - 1)) for symbol in distinct.tolist()], np.uint32)
     frames[in_kernel] = named[inverse] if len(named) else unknown
-    places = np.flatnonzero(~in_kernel)
     gaps: dict[str, Gap] = {}
-    for group in _by_file(places, addresses, owners, spaces):
+    for group in _by_file(np.flatnonzero(~in_kernel), addresses, owners, spaces):
         frames[group.places] = _name_group(group, addresses, sources, table, gaps)
-    return Symbolised(frames, gaps)
+    return frames, gaps
 
 
 class _Group(NamedTuple):
@@ -99,15 +89,14 @@ class _Group(NamedTuple):
     offsets: U64
 
 
-def _by_file(places: I64, addresses: U64, owners: I64, spaces: Spaces) -> list[_Group]:
+def _by_file(places: I64, addresses: U64, owners: I64, spaces: Spaces) -> Iterator[_Group]:
     """Addresses with the file mapped there, gathered by file; those in code made while running, by process."""
     # The first is nobody's: who has no space, or one that was never told of, has no file either.
     here, mine_of = addresses[places], owners[places] + 1
     mine_of[(mine_of < 0) | (mine_of > len(spaces.all))] = 0
     order = grouping(mine_of, len(spaces.all) + 1)
     mapped: list[Mapped | None] = [None]  # the maps of each space after one that stands for what lies before the first
-    pids = [0]
-    which = np.zeros(len(places), np.int64)
+    pids, which = [0], np.zeros(len(places), np.int64)
     for mine in np.split(order, np.flatnonzero(np.diff(mine_of[order])) + 1) if len(order) else []:
         owner = int(mine_of[mine[0]]) - 1
         maps = spaces.all[owner].maps if owner >= 0 else []
@@ -120,10 +109,9 @@ def _by_file(places: I64, addresses: U64, owners: I64, spaces: Spaces) -> list[_
     return _grouped(places, addresses, which, [(mapped[number], pids[number]) for number in used.tolist()])
 
 
-def _grouped(places: I64, addresses: U64, which: I64, mapped: list[tuple[Mapped | None, int]]) -> list[_Group]:
+def _grouped(places: I64, addresses: U64, which: I64, mapped: list[tuple[Mapped | None, int]]) -> Iterator[_Group]:
     """`mapped`: what lies at each address by its number, and whose; None: nothing."""
-    files: dict[tuple[str, str, int], int] = {}
-    mapped_by: list[int] = []
+    files, mapped_by = dict[tuple[str, str, int], int](), list[int]()
     rows = [(0, 0, 0)] * len(mapped)
     for row, (one, pid) in enumerate(mapped):
         if one is None:
@@ -140,30 +128,19 @@ def _grouped(places: I64, addresses: U64, which: I64, mapped: list[tuple[Mapped 
     paths = list(files)
     here, found = places[known], which[known]
     file_of = number[found]
-    groups = []
     for part in np.split(np.arange(len(known)), np.flatnonzero(np.diff(file_of)) + 1) if len(known) else []:
         key = int(file_of[part[0]])
-        groups.append(_Group(*paths[key][:2], mapped_by[key], here[part], addresses[here[part]] + shift[found[part]]))
-    return groups
+        yield _Group(*paths[key][:2], mapped_by[key], here[part], addresses[here[part]] + shift[found[part]])
 
 
 def _name_group(group: _Group, addresses: U64, sources: SymbolSources, table: Frames, gaps: dict[str, Gap]) -> U32:
-    if is_made_while_running(group.path):
-        jit = sources.jit(group.pid)
-        if isinstance(jit, Gap):
-            gaps[group.path] = jit
-        if jit is None or isinstance(jit, Gap):
-            return np.full(len(group.places), table.add(UNKNOWN, group.path), np.uint32)
-        return _named(jit.find(addresses[group.places]), jit, sources, group.path, table)
-    elf = sources.elf(group.path, group.build_id, group.pid)
-    if isinstance(elf, Gap):
-        gaps[group.path] = elf
+    is_made = is_made_while_running(group.path)
+    source = sources.jit(group.pid) if is_made else sources.elf(group.path, group.build_id, group.pid)
+    if isinstance(source, Gap):
+        gaps[group.path] = source
+    if source is None or isinstance(source, Gap):
         return np.full(len(group.places), table.add(UNKNOWN, group.path), np.uint32)
-    return _named(elf.find(group.offsets), elf, sources, group.path, table)
-
-
-def _named(symbols: I64, source: ElfSymbols | JitMap, sources: SymbolSources, path: str, table: Frames) -> U32:
+    symbols = source.find(addresses[group.places] if is_made else group.offsets)
     distinct, inverse = used_numbers(symbols + 1, len(source.starts) + 1)
     names = [sources.plain(source.name(symbol - 1)) if symbol else UNKNOWN for symbol in distinct.tolist()]
-    numbers = [table.add(name, path) for name in names]
-    return np.array(numbers, np.uint32)[inverse]
+    return np.array([table.add(name, group.path) for name in names], np.uint32)[inverse]

@@ -92,8 +92,7 @@ class Stored(NamedTuple):
 class BrokenCapture(Exception):  # noqa: N818 (it names the thing, not the failure)
     def __init__(self, why: str, hint: str = "") -> None:
         super().__init__(why)
-        self.why = why
-        self.hint = hint
+        self.why, self.hint = why, hint
 
 
 _WEIGHTS = {"asked": 4, "alert": 4, "nic-reset": 3, "finding": 3, "left-behind": 2, "saturated-core": 1}
@@ -107,6 +106,8 @@ class Reason(NamedTuple):
     at: float
     """Seconds since the epoch."""
     words: str
+    around: float | None = None
+    """Seconds before and after it; None: as long as the ring keeps."""
 
     @property
     def weight(self) -> int:

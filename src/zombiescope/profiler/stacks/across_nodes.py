@@ -10,18 +10,16 @@ from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zombiescope.facts.gap import Gap
-from zombiescope.profiler.stacks.arrays import I64, U64
+from zombiescope.profiler.stacks.arrays import F64, I64, U64
 from zombiescope.profiler.stacks.branches import Boxes, Rows
-from zombiescope.profiler.stacks.flame_graph import FlameGraph, Key, parents_first
+from zombiescope.profiler.stacks.flame_graph import FlameGraph, Key, graph_of
 
 WHERE, AGAINST = 0, 1
 _MOST_CALLERS = 3
 _PASSED_ON = 0.8
 """As in one capture: whoever hands this much of its change to one function that it calls only passes it on."""
-Shares = NDArray[np.float64]
 
 
 _ROOT = np.uint64(0x5851F42D4C957F2D)
@@ -51,8 +49,7 @@ class Merged:
 
     def add(self, keys: Sequence[Key], boxes: Boxes, side: int) -> None:
         numbers = np.array([_hashed(key) for key in keys], np.uint64)
-        used = np.unique(boxes.key).tolist()
-        self.keys.update({int(numbers[each]): keys[each] for each in used})
+        self.keys.update({int(numbers[each]): keys[each] for each in np.unique(boxes.key).tolist()})
         path, depth = np.full(len(boxes.key), _ROOT), np.zeros(len(boxes.key), np.int64)
         key = numbers[boxes.key]
         for number, level in enumerate(boxes.levels[1:], 1):
@@ -90,16 +87,12 @@ class Merged:
         if compared:
             wide |= before >= max(1.0, narrowest * int(before[0]))
         wide[0] = True
-        number = np.cumsum(wide) - 1
-        above = np.where(np.arange(len(place)) == 0, -1, number[place])[wide]
+        above = np.where(np.arange(len(place)) == 0, -1, (np.cumsum(wide) - 1)[place])[wide]
         hashes = list(dict.fromkeys(paths.key[wide].tolist()))
         frame = {each: at for at, each in enumerate(hashes)}
         keys = np.array([frame[each] for each in paths.key[wide].tolist()], np.int64)
         rows = np.stack([above, paths.depth[wide], keys, total[wide], own[wide], before[wide]], axis=1).tolist()
-        columns = np.array(parents_first(rows), np.int64).reshape(-1, 6).T
-        found = (columns[0], columns[1], columns[2].astype(np.uint32), columns[3], columns[4])
-        whole = int(before[0]) if compared else 0
-        return FlameGraph(*found, columns[5] if compared else None, whole), [self.keys[each] for each in hashes]
+        return graph_of(rows, int(before[0]) if compared else None), [self.keys[each] for each in hashes]
 
 
 @lru_cache(1 << 16)
@@ -138,8 +131,8 @@ class OfNodes(NamedTuple):
     nodes: tuple[str, ...]
     samples: I64
     keys: tuple[Key, ...]
-    total: Shares
-    own: Shares
+    total: F64
+    own: F64
 
 
 class Counted(NamedTuple):
@@ -152,25 +145,22 @@ class Counted(NamedTuple):
 
 def of_nodes(captures: Iterable[Counted], least: float) -> OfNodes:
     """Functions that take at least this share of the time of all nodes, on the mean; every node counts the same."""
-    nodes: dict[str, int] = {}
-    keys: dict[Key, int] = {}
-    parts: list[tuple[I64, I64, I64, I64]] = []
-    samples: list[int] = []
+    nodes, keys = dict[str, int](), dict[Key, int]()
+    parts, samples = list[tuple[I64, I64, I64, I64]](), list[int]()
     for each in captures:
         number = nodes.setdefault(each.node, len(nodes))
         samples += [0] * (len(nodes) - len(samples))
         samples[number] += each.samples
         known = np.array([keys.setdefault(key, len(keys)) for key in each.rows.keys], np.int64)
         parts.append((np.full(len(known), number), known, each.rows.total, each.rows.own))
-    order = sorted(nodes, key=lambda name: name)
+    order = sorted(nodes)
     place = np.empty(len(nodes), np.int64)
     place[[nodes[name] for name in order]] = np.arange(len(nodes))
     whole = np.array(samples, np.int64)
     columns = [np.concatenate([part[column] for part in parts]) for column in range(4)] if parts else [whole[:0]] * 4
     divided = np.maximum(whole, 1)[columns[0]]
     mean = np.bincount(columns[1], weights=columns[2] / divided, minlength=len(keys)) / max(1, len(nodes))
-    chosen = np.flatnonzero(mean >= least)
-    names = sorted((list(keys)[number], number) for number in chosen.tolist())
+    names = sorted((list(keys)[number], number) for number in np.flatnonzero(mean >= least).tolist())
     column_of = np.full(len(keys), -1, np.int64)
     column_of[[number for _, number in names]] = np.arange(len(names))
     inside = column_of[columns[1]] >= 0
@@ -204,10 +194,8 @@ def nesting(merged: Merged, chosen: Sequence[Key]) -> Nesting:
     parents, keys = _places(paths).tolist(), paths.key.tolist()
     after, before = (paths.counts[side] / max(1, int(paths.counts[side][0])) for side in (0, 2))
     rises, widths = (after - before).tolist(), np.maximum(after, before).tolist()
-    within: dict[tuple[Key, Key], float] = {}
-    change: dict[Key, float] = dict.fromkeys(chosen, 0.0)
-    widest: dict[Key, tuple[float, int]] = {}
-    above: list[tuple[int, ...]] = []
+    within, change = dict[tuple[Key, Key], float](), dict.fromkeys(chosen, 0.0)
+    widest, above = dict[Key, tuple[float, int]](), list[tuple[int, ...]]()
     for number, (parent, key, rise) in enumerate(zip(parents, keys, rises, strict=True)):
         outer = above[parent] if number else ()
         mine = numbers.get(key)
@@ -220,13 +208,11 @@ def nesting(merged: Merged, chosen: Sequence[Key]) -> Nesting:
         for each in outer:
             pair = (numbers[each], mine)
             within[pair] = within.get(pair, 0.0) + rise
-    callers = {key: _callers(merged, parents, keys, box) for key, (_, box) in widest.items()}
-    return Nesting(within, change, callers)
+    return Nesting(within, change, {key: _callers(merged, parents, keys, box) for key, (_, box) in widest.items()})
 
 
 def _callers(merged: Merged, parents: Sequence[int], keys: Sequence[int], box: int) -> tuple[str, ...]:
-    found: list[str] = []
-    at = parents[box]
+    found, at = list[str](), parents[box]
     while at > 0 and len(found) < _MOST_CALLERS:
         found.append(merged.keys[keys[at]][0])
         at = parents[at]

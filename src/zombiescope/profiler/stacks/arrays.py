@@ -16,10 +16,11 @@ if TYPE_CHECKING:  # as `numpy.typing` has them, which a command would have to l
     U8 = np.ndarray[_Shape, np.dtype[np.uint8]]
     I64 = np.ndarray[_Shape, np.dtype[np.int64]]
     I32 = np.ndarray[_Shape, np.dtype[np.int32]]
+    F64 = np.ndarray[_Shape, np.dtype[np.float64]]
     Flags = np.ndarray[_Shape, np.dtype[np.bool_]]
     Numbers = np.ndarray[_Shape, np.dtype[Any]]
 else:  # where they are written they are only read: an import by the scanner does without numpy
-    U64 = U32 = U16 = U8 = I64 = I32 = Flags = Numbers = object
+    U64 = U32 = U16 = U8 = I64 = I32 = F64 = Flags = Numbers = object
 
 _SPREADS = (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93, 0xC2B2AE3D27D4EB4F, 0xFF51AFD7ED558CCD)
 _BASE = 0x9E3779B97F4A7C15
@@ -100,9 +101,8 @@ def grouping(numbers: I64, limit: int) -> I64:
 def ranges(starts: I64, lengths: I64) -> I64:
     """All of starts[0], starts[0]+1 … starts[0]+lengths[0]-1, starts[1] … one after the other."""
     ends = np.cumsum(lengths)
-    total = int(ends[-1]) if len(ends) else 0
     places: I64 = np.repeat(starts - (ends - lengths), lengths)
-    places += np.arange(total, dtype=np.int64)
+    places += np.arange(len(places), dtype=np.int64)
     return places
 
 

@@ -67,9 +67,14 @@ def checked(branches: Branches) -> Branches:
     """A stranger's rows lead nowhere outside them, or are refused."""
     count = len(branches.size)
     ends = np.arange(count, dtype=np.int64) + branches.size
-    if not count or int(branches.size[0]) != count or int(branches.size.min()) < 1 or int(ends.max()) > count:
-        raise BrokenCapture(DAMAGED)
-    if int(branches.function.min()) < 0 or int(branches.function.max()) >= len(branches.keys):
+    if (
+        not count
+        or int(branches.size[0]) != count
+        or int(branches.size.min()) < 1
+        or int(ends.max()) > count
+        or int(branches.function.min()) < 0
+        or int(branches.function.max()) >= len(branches.keys)
+    ):
         raise BrokenCapture(DAMAGED)
     return branches
 
@@ -89,8 +94,7 @@ def merged_keys(names: Sequence[str], files: Sequence[str]) -> tuple[tuple[Key, 
 def below(branches: Branches, counts: I64) -> I64:
     """What was counted at and below each row."""
     sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-    rows = np.arange(len(counts), dtype=np.int64)
-    found: I64 = sums[rows + branches.size] - sums[rows]
+    found: I64 = sums[np.arange(len(counts)) + branches.size] - sums[:-1]
     return found
 
 

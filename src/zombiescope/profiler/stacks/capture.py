@@ -102,12 +102,15 @@ class Selection(NamedTuple):
     with_idle: bool = False
 
 
+def matches(name: str, glob: str) -> bool:
+    """Also where a name, as it stands, holds what a glob means otherwise: `operator[]`."""
+    return fnmatch.fnmatchcase(name, glob) or name == glob
+
+
 def rows_of(capture: Capture, selection: Selection) -> tuple[slice, Flags | None]:
     """A slice of rows, and which of them count; None means all of them."""
     rows = _slice(capture, selection)
-    wanted: list[Flags] = []
-    if not selection.with_idle:
-        wanted.append(~capture.idle[rows])
+    wanted: list[Flags] = [] if selection.with_idle else [~capture.idle[rows]]
     numbers = ((capture.cpu, selection.cpus), (capture.pid, selection.pids), (capture.tid, selection.tids))
     wanted += [_is_one_of(column[rows], values) for column, values in numbers if values]
     for column, names, globs in (
@@ -116,7 +119,7 @@ def rows_of(capture: Capture, selection: Selection) -> tuple[slice, Flags | None
         (capture.event, capture.events, selection.events),
     ):
         if globs:
-            matching = np.array([any(fnmatch.fnmatchcase(name, glob) for glob in globs) for name in names], bool)
+            matching = np.array([any(matches(name, glob) for glob in globs) for name in names], bool)
             wanted.append(matching[column[rows]])
     if selection.side != "both":
         modes = _KERNEL_MODES if selection.side == "kernel" else (USER_MODE, GUEST_USER_MODE)
@@ -139,8 +142,7 @@ def _is_one_of(column: Numbers, values: tuple[int, ...]) -> Flags:
 def _slice(capture: Capture, selection: Selection) -> slice:
     if not len(capture.time):
         return slice(0, 0)
-    first = int(capture.time[0])
-    bounds = [0, len(capture.time)]
+    first, bounds = int(capture.time[0]), [0, len(capture.time)]
     for index, seconds in enumerate((selection.begin, selection.end)):
         if seconds is not None:
             at = min(max(first + round(seconds * 1e9), 0), (1 << 64) - 1)

@@ -86,8 +86,7 @@ class Shape:
 def shape_of(tree: CallTree) -> Shape:
     count = len(tree.frame)
     ends = tree.size.astype(np.int64) + np.arange(count, dtype=np.int64)
-    closed = np.cumsum(np.bincount(ends, minlength=count + 1)[:count])
-    depth = np.arange(count, dtype=np.int64) - closed
+    depth = np.arange(count, dtype=np.int64) - np.cumsum(np.bincount(ends, minlength=count + 1)[:count])
     deepest = int(depth.max()) if count else 0
     narrow = depth.astype(np.uint8 if deepest < 256 else np.uint16 if deepest < 65536 else np.int64)
     order = np.argsort(narrow, kind="stable").astype(np.int64)
@@ -126,41 +125,34 @@ def _counter(capture: Capture, selection: Selection) -> tuple[Count, int]:
 
 
 def flame_graph(capture: Capture, shape: Shape, selection: Selection, narrowest: float = NARROWEST) -> FlameGraph:
-    count, whole = _counter(capture, selection)
-    return _expand(capture.tree, shape, [(count, whole)], narrowest)
+    return _expand(capture.tree, shape, [_counter(capture, selection)], narrowest)
 
 
 def difference(
     capture: Capture, shape: Shape, before: Selection, after: Selection, narrowest: float = NARROWEST
 ) -> FlameGraph:
     """Both ranges over one tree; a box is shown when it is wide enough in either."""
-    counts = [_counter(capture, after), _counter(capture, before)]
-    return _expand(capture.tree, shape, counts, narrowest)
+    return _expand(capture.tree, shape, [_counter(capture, after), _counter(capture, before)], narrowest)
 
 
 def _expand(tree: CallTree, shape: Shape, counts: list[tuple[Count, int]], narrowest: float) -> FlameGraph:
     least = [max(1, int(np.ceil(whole * narrowest))) for _, whole in counts]
-    nodes = np.zeros(1, np.int64)
+    nodes, parents = np.zeros(1, np.int64), np.full(1, -1, np.int64)
     totals = [np.array([whole], np.int64) for _, whole in counts]
-    parents = np.full(1, -1, np.int64)
     parts: list[tuple[I64, I64, list[I64]]] = [(nodes, parents, totals)]
     place = 1
     for level in shape.by_level[1:]:
-        ends = shape.ends[nodes]
         low = np.searchsorted(level, nodes + 1)
-        many = np.searchsorted(level, ends) - low
+        many = np.searchsorted(level, shape.ends[nodes]) - low
         children = level[ranges(low, many)]
         if not len(children):
             break
         below = [count(shape.ends[children]) - count(children) for count, _ in counts]
         wide = np.logical_or.reduce([total >= limit for total, limit in zip(below, least, strict=True)])
-        first = place - len(nodes)
-        parents = (first + np.repeat(np.arange(len(nodes)), many))[wide]
+        parents = np.repeat(np.arange(place - len(nodes), place), many)[wide]
         nodes, totals = children[wide], [total[wide] for total in below]
         parts.append((nodes, parents, totals))
         place += len(nodes)
-        if not len(nodes):
-            break
     return _gathered(tree, parts, counts)
 
 
@@ -183,8 +175,7 @@ def widest_first(graph: FlameGraph) -> FlameGraph:
     """Level by level, below each box its widest child first: as it is drawn, so that whoever draws need not sort."""
     shares = graph.shares() if graph.before is None else np.maximum(graph.shares(), graph.shares_before())
     bounds = np.flatnonzero(np.diff(graph.depth)) + 1
-    order = np.empty(len(shares), np.int64)
-    place = np.empty(len(shares), np.int64)
+    order, place = np.empty(len(shares), np.int64), np.empty(len(shares), np.int64)
     for level in np.split(np.arange(len(shares)), bounds) if len(shares) else []:
         above = place[graph.parent[level]] if graph.depth[level[0]] else np.zeros(len(level), np.int64)
         mine = level[np.lexsort((-shares[level], above))]
@@ -204,9 +195,7 @@ ALL: Key = ("all", "")
 
 def compare(before: tuple[Capture, FlameGraph], after: tuple[Capture, FlameGraph]) -> tuple[FlameGraph, list[Key]]:
     """One graph with both counts, and the frames that its numbers mean. Boxes only the earlier one had are kept with a zero."""
-    frames: dict[Key, int] = {}
-    boxes: dict[tuple[int, int], int] = {}
-    rows: list[list[int]] = []
+    frames, boxes, rows = dict[Key, int](), dict[tuple[int, int], int](), list[list[int]]()
     for side, (capture, graph) in enumerate((after, before)):
         names, place = frames_of(capture), dict[int, int]()
         for entry, (parent, frame) in enumerate(zip(graph.parent.tolist(), graph.frame.tolist(), strict=True)):
@@ -218,13 +207,7 @@ def compare(before: tuple[Capture, FlameGraph], after: tuple[Capture, FlameGraph
             place[entry] = box
             rows[box][3 if side == 0 else 5] += int(graph.total[entry])
             rows[box][4] += int(graph.self[entry]) if side == 0 else 0
-    columns = np.array(parents_first(rows), np.int64).reshape(-1, 6).T
-    return (
-        FlameGraph(
-            columns[0], columns[1], columns[2].astype(np.uint32), columns[3], columns[4], columns[5], before[1].samples
-        ),
-        list(frames),
-    )
+    return graph_of(rows, before[1].samples), list(frames)
 
 
 class _Frames(Sequence[Key]):
@@ -252,12 +235,12 @@ def frames_of(capture: Capture) -> Sequence[Key]:
     return _Frames(capture)
 
 
-def parents_first(rows: list[list[int]]) -> list[list[int]]:
-    """By depth, as every flame graph here is: siblings stay together."""
-    children: dict[int, list[int]] = defaultdict(list)
+def graph_of(rows: list[list[int]], before_samples: int | None) -> FlameGraph:
+    """Rows of parent, depth, frame, total, own time and the total before, which counts where its samples are given. By depth, as
+    every flame graph here is: siblings stay together."""
+    children, ordered = defaultdict[int, list[int]](list), list[list[int]]()
     for index, row in enumerate(rows):
         children[row[0]].append(index)
-    ordered: list[list[int]] = []
     level = [(-1, index) for index in children[-1]]
     while level:
         following: list[tuple[int, int]] = []
@@ -265,4 +248,6 @@ def parents_first(rows: list[list[int]]) -> list[list[int]]:
             following += [(len(ordered), child) for child in children[index]]
             ordered.append([above, *rows[index][1:]])
         level = following
-    return ordered
+    parent, depth, frame, total, own, before = np.array(ordered, np.int64).reshape(-1, 6).T
+    counted = None if before_samples is None else before
+    return FlameGraph(parent, depth, frame.astype(np.uint32), total, own, counted, before_samples or 0)

@@ -48,18 +48,16 @@ def heat_map(capture: Capture, selection: Selection, *, rows: int = 50, column_s
             f"{columns:,} columns for {len(cpus)} cores are too many to draw", "choose a range with --from and --to"
         )
     span, wanted = rows_of(capture, selection)
-    cells = _cells(capture, span, begin, column_seconds / rows, columns * rows)
     # One row more than drawn, for what lies beyond the last column.
     number = np.zeros(int(cpus[-1]) + 1 if len(cpus) else 1, np.int32)
     number[cpus] = np.arange(len(cpus), dtype=np.int32)
     core = number[capture.cpu[span]]
     flat = core * np.int32(columns * rows + 1)
-    flat += cells
+    flat += _cells(capture, span, begin, column_seconds / rows, columns * rows)
     weight = None if capture.weight is None else capture.weight[span]
     if wanted is not None:
         flat, weight = flat[wanted], None if weight is None else weight[wanted]
     counted = np.bincount(flat, weight, minlength=len(cpus) * (columns * rows + 1)).astype(np.int64)
-    counts = counted.reshape(len(cpus), columns * rows + 1)[:, :-1]
     seen = np.bincount(core, minlength=len(cpus))
     rate = capture.about.rate_hz
     expected = None if rate is None else rate * (end - begin)
@@ -68,7 +66,7 @@ def heat_map(capture: Capture, selection: Selection, *, rows: int = 50, column_s
         column_seconds,
         rows,
         tuple(cpus.tolist()),
-        counts.reshape(len(cpus), columns, rows),
+        counted.reshape(len(cpus), columns * rows + 1)[:, :-1].reshape(len(cpus), columns, rows),
         None if rate is None else rate * column_seconds / rows,
         tuple(None if not expected else min(1.0, int(count) / expected) for count in seen),
     )
@@ -81,9 +79,7 @@ def _cells(capture: Capture, span: slice, begin: float, cell_seconds: float, cou
     times = capture.time[span]
     if count < len(times) and first >= 0 and first + count * cell_ns < 1 << 63:
         edges = np.searchsorted(times, (first + np.arange(1, count + 1) * cell_ns).astype(np.uint64))
-        sizes = np.diff(edges, prepend=0, append=len(times))
-        by_size: I32 = np.repeat(np.arange(count + 1, dtype=np.int32), sizes)
-        return by_size
+        return np.repeat(np.arange(count + 1, dtype=np.int32), np.diff(edges, prepend=0, append=len(times)))
     cells = (times - np.uint64(max(0, first))) // np.uint64(cell_ns)
     clipped: I32 = np.minimum(cells, np.uint64(count)).astype(np.int32)
     return clipped

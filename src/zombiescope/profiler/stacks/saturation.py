@@ -8,11 +8,10 @@ windows that nearly-all-kernel explains far better than the quiet share does (a 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from zombiescope.profiler.stacks.arrays import I64
+from zombiescope.profiler.stacks.arrays import F64, I64
 from zombiescope.profiler.stacks.capture import (
     BrokenCapture,
     Capture,
@@ -22,8 +21,6 @@ from zombiescope.profiler.stacks.capture import (
     row_numbers,
 )
 from zombiescope.profiler.stacks.flame_graph import FlameGraph, Shape, difference, paths
-
-Shares = np.ndarray[tuple[Any, ...], np.dtype[np.float64]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +60,8 @@ _SATURATED = 0.9
 _QUIET_QUANTILE, _QUIET_LEAST, _QUIET_MOST = 0.3, 0.02, 0.5
 _LEAST_SECONDS, _LEAST_RISE, _LEAST_SHARE, _LEAST_SCORE = 0.5, 0.3, 0.6, 12.0
 _JOIN_SECONDS = 0.3
-_MOST_RISEN = 5
+_MOST_RISEN, _MOST_WINDOWS = 5, 5_000_000
 _NO_CORE = 0xFFFF
-_MOST_WINDOWS = 5_000_000
 
 
 def find_moments(capture: Capture) -> list[Moment]:
@@ -90,30 +86,31 @@ def rate_of(capture: Capture) -> float:
     """Samples a second of one core: as asked for, or as the busiest core shows."""
     if capture.about.rate_hz:
         return capture.about.rate_hz
-    counts = np.bincount(capture.cpu)
-    return float(counts.max()) / capture.seconds if capture.seconds > 0 else 0.0
+    return float(np.bincount(capture.cpu).max()) / capture.seconds if capture.seconds > 0 else 0.0
 
 
-def _windows(capture: Capture, cpu: int, window: float, count: int) -> tuple[I64, Shares]:
+def _windows(capture: Capture, cpu: int, window: float, count: int) -> tuple[I64, F64]:
     mine = np.flatnonzero(capture.cpu == cpu)
     at = ((capture.time[mine] - capture.time[0]) // np.uint64(round(window * 1e9))).astype(np.int64)
     busy = in_kernel(capture.mode[mine]) & ~capture.idle[mine]
     return np.bincount(at[busy], minlength=count), np.bincount(at, minlength=count).astype(np.float64)
 
 
-def _moments_of(cpu: int, busy: I64, seen: Shares, window: float) -> list[Moment]:
-    shares = busy / seen
-    quiet = float(np.clip(np.quantile(shares, _QUIET_QUANTILE), _QUIET_LEAST, _QUIET_MOST))
-    gain = np.log(_SATURATED / quiet)
-    loss = np.log((1 - _SATURATED) / (1 - quiet))
-    scores = busy * gain + (seen - busy) * loss
-    moments = []
-    for first, last in _joined(_stretches(scores), round(_JOIN_SECONDS / window), scores):
-        share = float(busy[first:last].sum() / seen[first:last].sum())
-        moment = Moment(cpu, first * window, last * window, share, quiet, float(scores[first:last].sum()))
-        if _stands_out(moment):
-            moments.append(moment)
-    return moments
+def _moments_of(cpu: int, busy: I64, seen: F64, window: float) -> list[Moment]:
+    quiet = float(np.clip(np.quantile(busy / seen, _QUIET_QUANTILE), _QUIET_LEAST, _QUIET_MOST))
+    scores = busy * np.log(_SATURATED / quiet) + (seen - busy) * np.log((1 - _SATURATED) / (1 - quiet))
+    moments = [
+        Moment(
+            cpu,
+            first * window,
+            last * window,
+            float(busy[first:last].sum() / seen[first:last].sum()),
+            quiet,
+            float(scores[first:last].sum()),
+        )
+        for first, last in _joined(_stretches(scores), round(_JOIN_SECONDS / window), scores)
+    ]
+    return [moment for moment in moments if _stands_out(moment)]
 
 
 def _stands_out(moment: Moment) -> bool:
@@ -124,10 +121,9 @@ def _stands_out(moment: Moment) -> bool:
     )
 
 
-def _stretches(scores: Shares) -> list[tuple[int, int]]:
+def _stretches(scores: F64) -> list[tuple[int, int]]:
     """All stretches of windows whose sum no longer or shorter neighbour betters (Ruzzo and Tompa)."""
-    stack: list[tuple[int, int, float, float]] = []
-    total = 0.0
+    stack, total = list[tuple[int, int, float, float]](), 0.0
     for index, score in enumerate(scores.tolist()):
         before, total = total, total + score
         if score <= 0:
@@ -143,7 +139,7 @@ def _stretches(scores: Shares) -> list[tuple[int, int]]:
     return [(first, last) for first, last, _, _ in stack]
 
 
-def _joined(stretches: list[tuple[int, int]], apart: int, scores: Shares) -> list[tuple[int, int]]:
+def _joined(stretches: list[tuple[int, int]], apart: int, scores: F64) -> list[tuple[int, int]]:
     """Stretches with a short pause between are one."""
     joined: list[tuple[int, int]] = []
     for first, last in stretches:
@@ -158,12 +154,10 @@ def _joined(stretches: list[tuple[int, int]], apart: int, scores: Shares) -> lis
 def explain(capture: Capture, shape: Shape, moment: Moment) -> Explained:
     during = Selection(moment.begin, moment.end, cpus=(moment.cpu,), side="kernel")
     stack, share, comm = _dominating(capture, shape, during)
-    length = moment.end - moment.begin
-    before = Selection(max(0.0, moment.begin - max(length, 2.0)), moment.begin, cpus=(moment.cpu,), with_idle=True)
-    risen = _risen(
-        capture, difference(capture, shape, before, Selection(moment.begin, moment.end, (moment.cpu,), with_idle=True))
-    )
-    return Explained(moment, stack, share, comm, risen)
+    with_idle = during._replace(side="both", with_idle=True)
+    earlier = max(0.0, moment.begin - max(moment.end - moment.begin, 2.0))
+    before = with_idle._replace(begin=earlier, end=moment.begin)
+    return Explained(moment, stack, share, comm, _risen(capture, difference(capture, shape, before, with_idle)))
 
 
 def _dominating(capture: Capture, shape: Shape, during: Selection) -> tuple[tuple[str, ...], float, str]:
@@ -189,8 +183,7 @@ def _dominating(capture: Capture, shape: Shape, during: Selection) -> tuple[tupl
         share = children[widest]
         left = [(stack, count) for stack, count in left if len(stack) > len(path) and stack[len(path)] == widest]
         path.append(capture.frame_names[widest])
-    comm = capture.comms[int(np.argmax(np.bincount(capture.comm[rows])))]
-    return tuple(path), share / max(1, whole), comm
+    return tuple(path), share / max(1, whole), capture.comms[int(np.argmax(np.bincount(capture.comm[rows])))]
 
 
 def _risen(capture: Capture, graph: FlameGraph) -> tuple[Risen, ...]:

@@ -4,7 +4,6 @@ each other, and what stands out most of what is usual in the ring comes first; t
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 from typing import Any, NamedTuple
@@ -12,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from zombiescope.profiler.stacks.arrays import I64, Flags, Numbers
-from zombiescope.profiler.stacks.capture import Capture, in_kernel, is_kernel_file
+from zombiescope.profiler.stacks.capture import Capture, in_kernel, is_kernel_file, matches
 from zombiescope.profiler.stacks.flame_graph import Shape
 from zombiescope.profiler.stacks.saturation import rate_of
-from zombiescope.profiler.stacks.summary import CauseOf, Peaks, Usuals, frames_of_samples
+from zombiescope.profiler.stacks.summary import KINDS, CauseOf, Peaks, Usuals, frames_of_samples
 
 _LEAST_SCORE = 3.0
 _MOMENT_SCORE = 4.0
@@ -34,8 +33,7 @@ class Question(NamedTuple):
     until: float | None = None
 
     def asked(self) -> list[tuple[str, str]]:
-        kinds = ("function", "cause", "process", "cgroup", "core")
-        return [(kind, glob) for kind in kinds if (glob := str(getattr(self, kind)))]
+        return [(kind, glob) for kind in KINDS if (glob := str(getattr(self, kind)))]
 
 
 class Known(NamedTuple):
@@ -67,18 +65,12 @@ class Hit(NamedTuple):
     moment: Mapping[str, Any] | None = None
 
 
-def matches(name: str, glob: str) -> bool:
-    return fnmatch.fnmatchcase(name, glob) or name == glob
-
-
 def search(ring: Sequence[Known], question: Question, is_inside: Callable[[str], bool] = lambda _: False) -> list[Hit]:
     """At most one for each capture, the one that stands out most first. `is_inside`: whether a capture has such a function, where
     its summary does not name it, for that leaves out what takes little."""
     usuals = Usuals([one.peaks for one in ring])
     hits = []
-    for one in ring:
-        if not _is_of_time(one, question):
-            continue
+    for one in (each for each in ring if _is_of_time(each, question)):
         hit = _by_name(one, usuals, question, is_inside) if question.asked() else _by_itself(one, usuals)
         if hit is None and not question.asked() and question.since is not None:
             hit = _of_its_time(one, question.since)
@@ -190,8 +182,7 @@ def _wanted(capture: Capture, shape: Shape, rows: np.ndarray[Any, Any], question
     if question.function:
         frames.append([matches(name, question.function) for name in capture.frame_names])
     if question.cause:
-        kernel = [is_kernel_file(file) for file in capture.frame_files]
-        names = zip(capture.frame_names, kernel, strict=True)
+        names = zip(capture.frame_names, map(is_kernel_file, capture.frame_files), strict=True)
         frames.append([inside and matches(cause_of(name) or "", question.cause) for name, inside in names])
     if frames:
         samples, numbers = frames_of_samples(capture, shape, rows)
@@ -216,8 +207,7 @@ _WIDTHS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60)
 """Seconds."""
 _LEAST_SAMPLES = 0.5
 """That the usual capture is taken to have of it: none was seen where others saw few is no proof that there never is one."""
-_MOSTLY = 0.8
-_UPPER = 0.75
+_MOSTLY, _UPPER = 0.8, 0.75
 _MOST_PROCESSES = 24
 """Told apart, those with most samples."""
 
@@ -266,8 +256,7 @@ class Stretch(NamedTuple):
 def usual_cores(looked_at: Sequence[Seen], others: int, without: int) -> float:
     """Of the middle capture. `others` were not looked at, because more of it is in those that were; `without` have none."""
     averages = sorted(seen.cores for seen in looked_at)
-    fewer = [averages[0]] * others if averages else []
-    return median([*averages, *fewer, *[0.0] * without] or [0.0])
+    return median([*averages, *averages[:1] * others, *[0.0] * without] or [0.0])
 
 
 def busiest(seen: Seen) -> Busiest:
@@ -282,11 +271,9 @@ def busiest(seen: Seen) -> Busiest:
 
 def usual_stretches(others: Sequence[Busiest]) -> Busiest:
     """What each process takes in the upper quarter of the captures in which it does this at all."""
-    found: dict[str, list[Numbers]] = {}
-    for each in others:
-        for process, cores in each.items():
-            found.setdefault(process, []).append(cores)
-    return {process: np.quantile(np.stack(cores), _UPPER, axis=0) for process, cores in found.items()}
+    processes = {process for each in others for process in each}
+    taken = {process: [each[process] for each in others if process in each] for process in processes}
+    return {process: np.quantile(np.stack(cores), _UPPER, axis=0) for process, cores in taken.items()}
 
 
 def best_stretch(seen: Seen, usual: float, elsewhere: Busiest) -> Stretch:
@@ -312,8 +299,7 @@ def best_stretch(seen: Seen, usual: float, elsewhere: Busiest) -> Stretch:
         at = int(np.argmax(ratios if ratios.any() else found))  # where nothing stands out, where most of it was
         if ratios[at] > best:
             best, begin, end = float(ratios[at]), at, at + width
-    inside = (seen.second >= begin) & (seen.second < end)
-    cores = np.bincount(seen.core[inside])
+    cores = np.bincount(seen.core[(seen.second >= begin) & (seen.second < end)])
     core = int(np.argmax(cores)) if len(cores) and int(cores.max()) >= _MOSTLY * int(cores.sum()) else None
     peak = float(counts[begin:end].max()) / seen.rate_hz
     return Stretch(begin, end, float(np.sqrt(2 * max(best, 0.0))), peak, core)

@@ -31,8 +31,7 @@ CauseOf = Callable[[str], str | None]
 KINDS = ("function", "cause", "process", "cgroup", "core")
 _MOST_SAMPLES = 60_000
 _MOST_ENTRIES = {"function": 400, "cause": 40, "process": 60, "cgroup": 60, "core": 1024}
-_MOST_MOMENTS = 20
-_LEAST_PEAK = 0.05
+_MOST_MOMENTS, _LEAST_PEAK = 20, 0.05
 _NO_CORE = 0xFFFF
 
 
@@ -76,12 +75,11 @@ class Summary(NamedTuple):
 
 def sum_up(capture: Capture, shape: Shape, cause_of: CauseOf) -> Summary:
     rate, seconds = rate_of(capture), capture.seconds
-    cpus = int(np.count_nonzero(np.bincount(capture.cpu))) if len(capture) else 0
     rows = row_numbers(capture, Selection())
     kernel = int(in_kernel(capture.mode[rows]).sum())
     scale = 1.0 / (rate * max(seconds, 1.0)) if rate else 0.0
     weights = len(rows) if capture.weight is None else float(capture.weight[rows].sum())
-    summary = Summary(seconds, len(capture), rate, cpus, weights * scale, kernel * scale, {}, ())
+    summary = Summary(seconds, len(capture), rate, capture.core_count, weights * scale, kernel * scale, {}, ())
     if not rate or not len(rows) or not capture.about.has_time:
         return summary
     thin = -(-len(rows) // _MOST_SAMPLES)
@@ -106,8 +104,7 @@ def sum_up(capture: Capture, shape: Shape, cause_of: CauseOf) -> Summary:
 def frames_of_samples(capture: Capture, shape: Shape, rows: I64) -> tuple[I64, I64]:
     """Pairs of a sample (its place in `rows`) and a frame of its stack, each frame once for each sample."""
     nodes, inverse = np.unique(capture.node[rows].astype(np.int64), return_inverse=True)
-    owners: list[I64] = []
-    found: list[I64] = []
+    owners, found = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for level in shape.by_level[1:]:
         above = level[np.maximum(np.searchsorted(level, nodes, side="right") - 1, 0)]
         inside = np.flatnonzero((above <= nodes) & (shape.ends[above] > nodes))
@@ -115,12 +112,9 @@ def frames_of_samples(capture: Capture, shape: Shape, rows: I64) -> tuple[I64, I
             break
         owners.append(inside)
         found.append(capture.tree.frame[above[inside]].astype(np.int64))
-    if not owners:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
     owner, frame = _distinct(np.concatenate(owners), np.concatenate(found), len(capture.frame_names))
     begins = np.searchsorted(owner, np.arange(len(nodes)))
-    lengths = np.searchsorted(owner, np.arange(len(nodes)), side="right") - begins
-    many = lengths[inverse]
+    many = (np.searchsorted(owner, np.arange(len(nodes)), side="right") - begins)[inverse]
     return np.repeat(np.arange(len(rows)), many), frame[ranges(begins[inverse], many)]
 
 
@@ -157,11 +151,15 @@ class _Counting(NamedTuple):
         totals = np.bincount(of_thing, counts, minlength=len(names))
         order = np.lexsort((counts, of_thing))
         last = np.flatnonzero(np.append(of_thing[order][1:] != of_thing[order][:-1], True))
-        found = []
-        for place in order[last].tolist():
-            thing = int(of_thing[place])
-            average, peak = float(totals[thing]) * self.unit / self.length, float(counts[place]) * self.unit
-            found.append(Taken(names[thing], round(average, 5), round(peak, 4), int(keys[place] % self.seconds)))
+        found = [
+            Taken(
+                names[thing],
+                round(float(totals[thing]) * self.unit / self.length, 5),
+                round(float(counts[place]) * self.unit, 4),
+                int(keys[place] % self.seconds),
+            )
+            for place, thing in zip(order[last].tolist(), of_thing[order[last]].tolist(), strict=True)
+        ]
         return sorted(found, key=lambda one: (-one.peak, -one.cores, one.name))
 
     def of_rows(self, numbers: Numbers, names: tuple[str, ...]) -> list[Taken]:
@@ -173,10 +171,8 @@ class _Counting(NamedTuple):
         files = capture.frame_files
         ends = capture.tree.frame[capture.node[chosen]].astype(np.int64)
         own = np.bincount(ends[ends < len(files)], minlength=len(files)) * (self.unit / self.length)
-        named = np.array([bool(file) for file in files] or [False], bool)
-        kept = named[frames]
-        numbers = tuple(map(str, range(len(files))))
-        found = self.of_pairs(samples[kept], frames[kept], numbers)
+        kept = np.array([bool(file) for file in files] or [False], bool)[frames]
+        found = self.of_pairs(samples[kept], frames[kept], tuple(map(str, range(len(files)))))
         return [
             Taken(
                 capture.frame_names[number := int(one.name)],
@@ -194,25 +190,20 @@ class _Counting(NamedTuple):
         """Time in the kernel, by core."""
         mine = np.flatnonzero(in_kernel(capture.mode[chosen]) & (capture.cpu[chosen] != _NO_CORE))
         cpus = capture.cpu[chosen][mine].astype(np.int64)
-        names = tuple(map(str, range(int(cpus.max(initial=0)) + 1)))
-        return self.of_pairs(mine, cpus, names)
+        return self.of_pairs(mine, cpus, tuple(map(str, range(int(cpus.max(initial=0)) + 1))))
 
 
 def _happened(capture: Capture, found: Explained, cause_of: CauseOf) -> Happened:
     moment = found.moment
     rows = row_numbers(capture, Selection(moment.begin, moment.end, cpus=(moment.cpu,), side="kernel"))
-    numbers = capture.cgroup[rows]
-    cgroup = capture.cgroups[int(np.argmax(np.bincount(numbers)))] if len(numbers) else ""
+    cgroup = capture.cgroups[int(np.argmax(np.bincount(capture.cgroup[rows])))] if len(rows) else ""
     causes = [cause for name in reversed(found.stack) if (cause := cause_of(name))]
     return Happened(found, tuple(dict.fromkeys(causes)), cgroup)
 
 
 Peaks = Mapping[str, Mapping[str, float]]
 """Kind, name: cores in its busiest second."""
-_MOST_CHANGED = 12
-_LEAST_RISE = 0.15
-_LEAST_SCORE = 3.0
-_LEAST_CAPTURES = 3
+_MOST_CHANGED, _LEAST_RISE, _LEAST_SCORE, _LEAST_CAPTURES = 12, 0.15, 3.0, 3
 _WIDEST = 1.4826
 """A median distance as a standard deviation."""
 
@@ -253,8 +244,7 @@ class Usuals:
             if 2 * len(seen) >= self.captures:  # of one that most captures lack, none is usual
                 every = [*seen, *[0.0] * (self.captures - len(seen))]
                 middle = median(every)
-                spread = _WIDEST * median(abs(value - middle) for value in every)
-                self._found[key] = Usual(middle, spread)
+                self._found[key] = Usual(middle, _WIDEST * median(abs(value - middle) for value in every))
 
     def of(self, kind: str, name: str) -> Usual:
         return self._found.get((kind, name), _NONE)

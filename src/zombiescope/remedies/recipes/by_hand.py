@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Done by hand: what no lever of ours removes goes with its process, with a reboot, or with another kernel. Printed, never done."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 
@@ -20,7 +18,6 @@ HELD_BY = {
 }
 _NAMED = 5
 _OF_PAGES = (PinKind.PAGE_CACHE, PinKind.TMPFS, PinKind.MEMFD, PinKind.SHARED_ANON, PinKind.SYSV_SHM, PinKind.ANON)
-_SHARE = 0.5
 
 
 def end_holders(situation: Situation) -> Iterator[Draft]:
@@ -32,12 +29,11 @@ def end_holders(situation: Situation) -> Iterator[Draft]:
         who = [shown(lever.target) for lever in wanted[:_NAMED]]
         more = f" and {len(wanted) - _NAMED} more" if len(wanted) > _NAMED else ""
         zombies = sum(situation.choices.wanted[lever] for lever in wanted)
-        pids = [lever.process for lever in wanted[:_NAMED] if lever.process]
-        commands = tuple(f"ps -o pid,ppid,unit,cmd -p {pid}" for pid in pids) or ("zombiescope autopsy --by pin",)
+        shows = (f"ps -o pid,ppid,unit,cmd -p {lever.process}" for lever in wanted[:_NAMED] if lever.process)
         yield Draft(
             action.value,
             f"{action.words}: {', '.join(who)}{more}",
-            AskHuman(commands),
+            AskHuman(tuple(shows) or ("zombiescope autopsy --by pin",)),
             f"{zombies_said(zombies, 'are')} held by them; the cost: {action.cost}",
             finding,
             "zombiescope autopsy --by pin",
@@ -96,7 +92,7 @@ def newer_kernel(situation: Situation) -> Iterator[Draft]:
     if situation.levers.hands_pages_on or not held:
         return
     by_pages = sum(all(pin.kind in _OF_PAGES for pin in each.body.pins) for each in held)
-    if by_pages >= _SHARE * len(held):
+    if 2 * by_pages >= len(held):
         yield Draft(
             "newer-kernel",
             "for the next image: a kernel that hands a dead cgroup's pages to its parent",

@@ -3,8 +3,6 @@
 vendor's reaper; by reclaim below a live parent; and as the last resort all over the host. Files that were dirty at death, and pages
 in swap: on their way to a disk, or back."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
@@ -25,7 +23,6 @@ from zombiescope.remedies.plan import (
     Undo,
 )
 
-_CONSENT = {ReclaimWay.FORCE_EMPTY, ReclaimWay.MEMORY_HIGH, ReclaimWay.NODE}
 _RISKS = {
     ReclaimWay.MEMORY_RECLAIM: "in batches, watching memory pressure",
     ReclaimWay.MEMORY_HIGH: "every process below is slowed down until the limit is put back, seconds later",
@@ -34,7 +31,6 @@ _RISKS = {
 }
 _ROOM = 2.0
 """Available memory must be this many times what is in swap."""
-_OF_A_CGROUP = (ReclaimWay.MEMORY_RECLAIM, ReclaimWay.MEMORY_HIGH, ReclaimWay.FORCE_EMPTY)
 
 
 def drop_files(situation: Situation) -> Iterator[Draft]:
@@ -56,8 +52,7 @@ def drop_files(situation: Situation) -> Iterator[Draft]:
 
 def vendor_reaper(situation: Situation) -> Iterator[Draft]:
     """Some vendors' kernels free zombies themselves when asked: a file to write 1 to, taken where it is there."""
-    wanted = situation.choices.of(Remedy.RECLAIM_PARENT)
-    if situation.levers.vendor_reaper and wanted:
+    if situation.levers.vendor_reaper and situation.choices.of(Remedy.RECLAIM_PARENT):
         yield Draft(
             "vendor-reaper",
             "let this vendor's kernel reap its zombies",
@@ -91,7 +86,7 @@ def reclaim_parent(situation: Situation) -> Iterator[Draft]:
             "zombiescope scan",
             Risk.MEDIUM if way is ReclaimWay.MEMORY_RECLAIM and not swapped else Risk.HIGH,
             Undo.NONE,
-            needs_consent=way in _CONSENT or swapped > 0,
+            needs_consent=way is not ReclaimWay.MEMORY_RECLAIM or swapped > 0,
             pulls=frozenset({lever}),
         )
 
@@ -132,16 +127,16 @@ def drop_caches(situation: Situation) -> Iterator[Draft]:
 def _is_reached(situation: Situation, lever: Lever) -> bool:
     """What a recording does not tell counts as reached: all caches of a host are no remedy for a gap."""
     hierarchy = situation.levers.hierarchy
-    if lever.target in situation.levers.untold:
-        return True
-    return hierarchy is not None and _reclaim_file(situation.levers, hierarchy, lever.target) is not None
+    return lever.target in situation.levers.untold or (
+        hierarchy is not None and _reclaim_file(situation.levers, hierarchy, lever.target) is not None
+    )
 
 
 def _reclaim_file(levers: Levers, hierarchy: Hierarchy, parent: bytes) -> tuple[ReclaimWay, tuple[bytes, ...]] | None:
     """The root of v1 has none of its own: the nodes' files serve it, where they are."""
     if hierarchy.version is HierarchyVersion.V1 and parent == b"/":
         return (ReclaimWay.NODE, levers.node_reclaim) if levers.node_reclaim else None
-    for way in _OF_A_CGROUP:
+    for way in (ReclaimWay.MEMORY_RECLAIM, ReclaimWay.MEMORY_HIGH, ReclaimWay.FORCE_EMPTY):
         place = hierarchy.place(parent, way.value.encode())
         if place in levers.control_files:
             return way, (place,)

@@ -2,8 +2,6 @@
 """Files in memory and SysV segments hold zombies: what nobody uses is rewritten, deleted or removed, each with consent of its own;
 what a live program uses is left to people."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -23,7 +21,6 @@ from zombiescope.remedies.plan import (
     Undo,
 )
 
-_MOST_FOLDERS = 20
 _NAMED = 5
 
 
@@ -76,7 +73,7 @@ def _unused_by_folder(situation: Situation) -> list[tuple[bytes, list[Lever]]]:
     for lever in situation.choices.of(Remedy.DELETE_FILE):
         if may_be_deleted(lever.target) and lever.target not in used:
             folders[lever.target.rpartition(b"/")[0]].append(lever)
-    most = sorted(folders.items(), key=lambda item: (-len(item[1]), item[0]))[:_MOST_FOLDERS]
+    most = sorted(folders.items(), key=lambda item: (-len(item[1]), item[0]))[:20]
     return [(folder, sorted(levers, key=least_harm_first)) for folder, levers in most]
 
 

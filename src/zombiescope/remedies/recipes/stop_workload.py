@@ -3,8 +3,6 @@
 Docker restarts. Scaled down, suspended, or put back to what ran before; what goes with its pods is foretold. Printed, never done:
 a cluster is changed by its people."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from shlex import quote
 
@@ -25,13 +23,8 @@ from zombiescope.facts.pods import (
 from zombiescope.remedies.choice import Draft, Situation
 from zombiescope.remedies.plan import AskHuman, Risk, Undo
 
-_MOST_WORKLOADS = 3
-_MOST_JOBS = 3
 _NOWHERE = '{"spec":{"template":{"spec":{"nodeSelector":{"zombiescope/stopped":"true"}}}}}'
 _MANIFESTS = "/etc/kubernetes/manifests"
-_SCALABLE = (DEPLOYMENT, STATEFUL_SET, "ReplicaSet", "ReplicationController")
-_ROLLED_OUT = (DEPLOYMENT, STATEFUL_SET)
-_MOST_CONTAINERS = 3
 
 
 def stop_workload(situation: Situation) -> Iterator[Draft]:
@@ -40,7 +33,7 @@ def stop_workload(situation: Situation) -> Iterator[Draft]:
         loops.setdefault(loop.maker, []).append(loop)
     growing = [maker for maker, _ in situation.activity.growing if maker.startswith(PREFIX)]
     looping = sorted(loops, key=lambda maker: -situation.left.get(maker, 0))
-    for maker in list(dict.fromkeys((*growing, *looping)))[:_MOST_WORKLOADS]:
+    for maker in list(dict.fromkeys((*growing, *looping)))[:3]:
         workload = workload_of(maker)
         if workload:
             yield _draft(situation, maker, workload, loops.get(maker, []))
@@ -109,7 +102,7 @@ def _advice(workload: WorkloadName, loops: list[PodLoop], pods: list[Pod]) -> tu
     if kind == CRON_JOB:
         suspend = f'{kubectl} patch {target} -p \'{{"spec":{{"suspend":true}}}}\''
         jobs = dict.fromkeys(pod.name.rpartition("-")[0] for pod in pods)
-        ends = tuple(f"{kubectl} delete job {_word(job, 'JOB')}   # ends its pods" for job in list(jobs)[:_MOST_JOBS])
+        ends = tuple(f"{kubectl} delete job {_word(job, 'JOB')}   # ends its pods" for job in list(jobs)[:3])
         return f"suspend {called}", (suspend, *ends, _fix(workload, loops))
     if kind == STATIC_POD:
         find = f"grep -l {quote(f'name: {workload.name}')} {_MANIFESTS}/*   # on this node: kubelet's staticPodPath"
@@ -120,9 +113,9 @@ def _advice(workload: WorkloadName, loops: list[PodLoop], pods: list[Pod]) -> tu
     if kind == DAEMON_SET:
         stop = f"{kubectl} patch {target} -p '{_NOWHERE}'   # no node has that label: its pods end"
         return f"stop {called}", (stop, back, _fix(workload, loops))
-    if kind in _SCALABLE:
+    if kind in (DEPLOYMENT, STATEFUL_SET, "ReplicaSet", "ReplicationController"):
         scale = f"{kubectl} scale {target} --replicas=0"
-        rolled_back = (back,) if kind in _ROLLED_OUT else ()
+        rolled_back = (back,) if kind in (DEPLOYMENT, STATEFUL_SET) else ()
         return f"scale {called} down to 0", (scale, *rolled_back, _fix(workload, loops))
     if kind in (JOB, POD):
         return f"delete {called}", (f"{kubectl} delete {target}   # its pods end, and nothing makes them anew",)
@@ -138,7 +131,7 @@ def _fix(workload: WorkloadName, loops: list[PodLoop]) -> str:
 
 def stop_container(situation: Situation) -> Iterator[Draft]:
     """A container that Docker restarts over and over is kept from starting again, and stopped."""
-    for loop in [loop for loop in situation.loops if loop.kind == "container"][:_MOST_CONTAINERS]:
+    for loop in [loop for loop in situation.loops if loop.kind == "container"][:3]:
         name = _word(loop.name, "CONTAINER")
         yield Draft(
             f"stop-container:{loop.name}",

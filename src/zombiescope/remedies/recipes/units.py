@@ -2,8 +2,6 @@
 """Units of systemd: one that loops is stopped or slowed down, one that nothing needs is kept from starting, here or in the image,
 and one that is needed gets a slice of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from zombiescope.analysis.maker import unit_maker
@@ -17,12 +15,10 @@ from zombiescope.remedies.plan import PlaceFile, PlaceLink, RemoveLinks, Risk, S
 _UNIT_FOLDER = "/etc/systemd/system"
 """A unit of the vendor's is masked by a link there. Where it has the unit itself a mask has no place, so its links go."""
 _BURST = 5
-_LEAST_DELAY_SECONDS = 30
 _FINDINGS = {"unit": "crash-looping-unit", "inside": "looping-container"}
 _OWN_SLICE = (
     b"# Placed by zombiescope: what this unit leaves behind is counted and freed apart.\n[Service]\nSlice=churn.slice\n"
 )
-_PRESET = b"/etc/systemd/system-preset/00-zombiescope.preset"
 
 
 def limit_restarts(situation: Situation) -> Iterator[Draft]:
@@ -47,13 +43,12 @@ def limit_restarts(situation: Situation) -> Iterator[Draft]:
 
 def _drop_in(unit: UnitAudit) -> bytes:
     """The interval is twice what the burst takes, so it trips also when each run lasts as long as the delay."""
-    delay = max(unit.policy.delay_seconds or 0, _LEAST_DELAY_SECONDS)
-    text = (
+    delay = max(unit.policy.delay_seconds or 0, 30)
+    return (
         "# Placed by zombiescope: the unit was restarted for ever and left a zombie memory cgroup with every run.\n"
         f"[Unit]\nStartLimitIntervalSec={round(2 * _BURST * delay)}\nStartLimitBurst={_BURST}\n"
         f"[Service]\nRestartSec={round(delay)}\n"
-    )
-    return text.encode()
+    ).encode()
 
 
 def stop_looping_unit(situation: Situation) -> Iterator[Draft]:
@@ -104,8 +99,8 @@ def disable_unneeded_agent(situation: Situation) -> Iterator[Draft]:
 
 
 def _stop_and_keep_stopped(unit: UnitAudit, levers: Levers, finding: str, why: str) -> Iterator[Draft]:
-    risk = Risk.LOW if unit.need is Need.UNNEEDED else Risk.MEDIUM
     consent = unit.need is not Need.UNNEEDED
+    risk, maker = Risk.MEDIUM if consent else Risk.LOW, unit_maker(unit.name)
     if levers.has_systemd:
         yield Draft(
             f"stop:{unit.name}",
@@ -117,27 +112,26 @@ def _stop_and_keep_stopped(unit: UnitAudit, levers: Levers, finding: str, why: s
             risk,
             Undo.RESTART,
             consent,
-            maker=unit_maker(unit.name),
+            maker=maker,
         )
-    yield from _keep_from_starting(unit, levers, finding, why)
-
-
-def _keep_from_starting(unit: UnitAudit, levers: Levers, finding: str, why: str) -> Iterator[Draft]:
-    risk = Risk.LOW if unit.need is Need.UNNEEDED else Risk.MEDIUM
-    consent = unit.need is not Need.UNNEEDED
-    maker = unit_maker(unit.name)
-    check = f"systemctl is-enabled {unit.name}"
+    check, links = f"systemctl is-enabled {unit.name}", levers.enabling_links.get(unit.name, ())
     if unit.path and not unit.path.startswith((f"{_UNIT_FOLDER}/", "/run/")):
-        link = PlaceLink(f"{_UNIT_FOLDER}/{unit.name}".encode(), b"/dev/null")
-        title = f"mask {unit.name}, so that nothing starts it"
-        yield Draft(f"mask:{unit.name}", title, link, why, finding, check, risk, Undo.EXACT, consent, maker=maker)
-        return
-    links = levers.enabling_links.get(unit.name, ())
-    if links:
-        title = f"disable {unit.name}, so that no boot starts it"
+        yield Draft(
+            f"mask:{unit.name}",
+            f"mask {unit.name}, so that nothing starts it",
+            PlaceLink(f"{_UNIT_FOLDER}/{unit.name}".encode(), b"/dev/null"),
+            why,
+            finding,
+            check,
+            risk,
+            Undo.EXACT,
+            consent,
+            maker=maker,
+        )
+    elif links:
         yield Draft(
             f"disable:{unit.name}",
-            title,
+            f"disable {unit.name}, so that no boot starts it",
             RemoveLinks(links),
             why,
             finding,
@@ -160,7 +154,8 @@ def fix_unit_in_image(situation: Situation) -> Iterator[Draft]:
         "preset",
         f"a preset that keeps {', '.join(names)} off, also when packages are installed or updated",
         PlaceFile(
-            _PRESET, f"# Placed by zombiescope: nothing here needs these, and they may loop for ever.\n{lines}".encode()
+            b"/etc/systemd/system-preset/00-zombiescope.preset",
+            f"# Placed by zombiescope: nothing here needs these, and they may loop for ever.\n{lines}".encode(),
         ),
         "; ".join(f"{unit.name}: {unit.why}" for unit in audit.risks),
         "image-risk",
