@@ -6,8 +6,6 @@ must be root's: a stranger's file would tell it where to listen, where to write 
 pipeline know this; rooms get plain values.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Iterable, Mapping
@@ -131,7 +129,7 @@ class Config(NamedTuple):
     def number(self, name: str) -> float:
         return float(self.values[name])
 
-    def with_kept(self, before: Config, names: Iterable[str]) -> Config:
+    def with_kept(self, before: "Config", names: Iterable[str]) -> "Config":
         """These values stay as they were, and come from where they came from."""
         kept = tuple(names)
         return self._replace(

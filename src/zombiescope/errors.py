@@ -9,8 +9,6 @@ ZombiescopeError
 A bug is none of these: `cli/main.py` catches it once and exits with 70.
 """
 
-from __future__ import annotations
-
 import sys
 from typing import ClassVar
 

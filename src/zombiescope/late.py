@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rooms whose modules are loaded when they are named: for what only some answers need. All else is imported at the top."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is answered over HTTP. Only what the agent already knows: no request starts a probe, and none changes anything."""
 
-from __future__ import annotations
-
 import json
 import os
 import selectors
@@ -84,7 +82,7 @@ class Exposition:
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
 
-    def collect(self) -> Iterator[ClientMetric]:
+    def collect(self) -> "Iterator[ClientMetric]":
         return map(client_metric, self._families())
 
     def render(self, accept: str = "") -> tuple[str, bytes]:
@@ -108,7 +106,7 @@ def known_format(accept: str) -> str:
     return ""
 
 
-def client_metric(family: Family) -> ClientMetric:
+def client_metric(family: Family) -> "ClientMetric":
     from prometheus_client import metrics_core  # noqa: PLC0415
 
     metric = family.metric

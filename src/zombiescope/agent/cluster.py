@@ -6,8 +6,6 @@ A short-lived child speaks, so that the agent never loads TLS. Whatever the API 
 again later and later, and is shown as a failing probe.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import random

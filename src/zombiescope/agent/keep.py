@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keep what the agent saw: samples and happenings into the store of its state folder; a store that fails is said, never fatal."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator

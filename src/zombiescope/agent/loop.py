@@ -2,8 +2,6 @@
 """The agent's one loop: when each probe runs, what is kept, who is told. A light look each interval; heavy looks and walks in a
 child; signals, the server and the children's answers through one selector."""
 
-from __future__ import annotations
-
 import gc
 import json
 import math

@@ -5,8 +5,6 @@ A look is taken no more often than a thousandth of a core allows. It tells the p
 agent itself has seen, whether anybody looks or not.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import selectors

@@ -2,8 +2,6 @@
 """Light probes inside the agent's loop: each at its own pace, none with more than its share of the time, and none that can end the
 agent. What they are stands in `watching/catalogue.py`."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Iterable

@@ -2,8 +2,6 @@
 """What the agent knows, and how it comes to know more: ticks, heavy looks and walks go in; a moment, its numbers and its judgement
 come out. One thread, no lock."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple

@@ -2,8 +2,6 @@
 """What every command shares: what it gives back to `main` (a JSON document or text for a person, and the exit code), and options,
 with what is made of them. Loaded by every command, so it loads little."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re
@@ -35,7 +33,7 @@ class Next(NamedTuple):
     def __str__(self) -> str:
         return f"{self.why}: {self.command}"
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+    def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
         from zombiescope.presenters.layout import Command  # drawing is loaded only when it is needed
 
         return Command(self.why, self.command).__rich_console__(console, options)
@@ -47,7 +45,7 @@ class JsonAnswer(NamedTuple):
 
 
 class TextAnswer(NamedTuple):
-    parts: Sequence[RenderableType]
+    parts: "Sequence[RenderableType]"
     exit_code: int = 0
 
 
@@ -204,13 +202,13 @@ scope_options = together(
 """Which zombies a plan is about."""
 
 
-def scope_of(maker: str | None, below: str | None, zombie: int | None = None) -> Scope:
+def scope_of(maker: str | None, below: str | None, zombie: int | None = None) -> "Scope":
     from zombiescope.pipeline.plan import Scope  # a scan does not pay for it
 
     return Scope(maker, None if below is None else unshown(below), zombie)
 
 
-def asked_of(scope: Scope, root: bytes | None) -> Asked:
+def asked_of(scope: "Scope", root: bytes | None) -> "Asked":
     """What a plan's last line repeats, so that what is done is what was planned."""
     from zombiescope.pipeline.act import is_folder  # --help does not pay for it
     from zombiescope.presenters.plan_json import Asked

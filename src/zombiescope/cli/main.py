@@ -4,8 +4,6 @@
 And the list of commands: one is loaded when it is asked for, so that `scan` does not pay for the others.
 """
 
-from __future__ import annotations
-
 import errno
 import gc
 import os
@@ -181,7 +179,7 @@ def _write(answer: Answer) -> None:
             _draw(parts)
 
 
-def _draw(parts: Sequence[RenderableType]) -> None:
+def _draw(parts: "Sequence[RenderableType]") -> None:
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")
     plain = [str(part) for part in parts if isinstance(part, str | Next)]
@@ -237,14 +235,14 @@ def _report_bug(*, keep: bool) -> int:
 class Quiet:
     """A part of an answer. Colours are styles here and become escapes later: those are ours."""
 
-    def __init__(self, part: RenderableType) -> None:
+    def __init__(self, part: "RenderableType") -> None:
         from rich.text import Text  # drawing is loaded only when it is needed
 
         from zombiescope.presenters.layout import Prose
 
         self._part = Prose(part) if isinstance(part, Text | str) else part
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+    def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
         from rich.segment import Segment
 
         for segment in console.render(self._part, options):

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is being done, on standard error, while a person waits; silent when nobody watches."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -53,7 +51,7 @@ def folded(text: str) -> str:
 class Stage:
     """What is being done, beside a spinner. What is shown may fail with the terminal; what is done meanwhile does not."""
 
-    def __init__(self, status: Status | None) -> None:
+    def __init__(self, status: "Status | None") -> None:
         self._status = status
 
     def __call__(self, what: str) -> None:
@@ -81,7 +79,7 @@ class Stage:
         finally:
             self._do(lambda status: status.stop())
 
-    def _do(self, act: Callable[[Status], None]) -> None:
+    def _do(self, act: "Callable[[Status], None]") -> None:
         if self._status is not None:
             with suppress(OSError):
                 act(self._status)

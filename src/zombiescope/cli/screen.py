@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The live screen of `top` in Textual: a sortable table by maker that refreshes by itself."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import ClassVar
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A page until Ctrl-C: the address it is told, its token, and how it ends."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 from collections.abc import Callable, Iterator
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def serve_page(
-    listen: str, token_file: str | None, open_site: Callable[[BaseSelector], PageLooks], next_step: str
+    listen: str, token_file: str | None, open_site: "Callable[[BaseSelector], PageLooks]", next_step: str
 ) -> None:
     """Prints where it is, serves it, and says in the end what to type next."""
     where = listen_address(listen)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the rules are given: the snapshots of one window in order, their numbers, and the thresholds."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, NamedTuple
 
 from zombiescope.analysis.growth import Growth
@@ -46,18 +44,18 @@ class Case(NamedTuple):
     observations: tuple[Observation, ...]
     thresholds: Thresholds
     growth: Growth | Gap = NO_HISTORY
-    cores: CoresSeen | Gap = NOT_WATCHED
-    kernel_log: KernelLog | Gap = NO_KERNEL_LOG
-    nic_counters: NicCounters | Gap = NO_NIC_COUNTERS
-    remains: Remains | Gap = NOT_DISSECTED
-    services: ServicesSeen | Gap = NO_SERVICES
-    real_time: RealTimeSeen | Gap = NO_PRIORITIES
-    softirq: SoftirqSeen | Gap = NO_SOFTIRQ
-    reclaim: ReclaimSeen | Gap = NO_RECLAIM
-    sweepers: SweepersSeen | Gap = NO_SWEEPERS
-    pressure: PressureSeen | Gap = NO_PRESSURE
-    flows: FlowsSeen | Gap = NO_FLOWS
-    pods: PodsSeen | Gap = NO_PODS
+    cores: "CoresSeen | Gap" = NOT_WATCHED
+    kernel_log: "KernelLog | Gap" = NO_KERNEL_LOG
+    nic_counters: "NicCounters | Gap" = NO_NIC_COUNTERS
+    remains: "Remains | Gap" = NOT_DISSECTED
+    services: "ServicesSeen | Gap" = NO_SERVICES
+    real_time: "RealTimeSeen | Gap" = NO_PRIORITIES
+    softirq: "SoftirqSeen | Gap" = NO_SOFTIRQ
+    reclaim: "ReclaimSeen | Gap" = NO_RECLAIM
+    sweepers: "SweepersSeen | Gap" = NO_SWEEPERS
+    pressure: "PressureSeen | Gap" = NO_PRESSURE
+    flows: "FlowsSeen | Gap" = NO_FLOWS
+    pods: "PodsSeen | Gap" = NO_PODS
 
     @property
     def first(self) -> Observation:

@@ -4,8 +4,6 @@
 The file is replaced whole or stays what it was; one that is damaged, or of a later version, is left alone and tells nothing.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -4,8 +4,6 @@
 What frees memory is done in batches, journalled batch by batch, watching memory pressure, and over when nothing is gained.
 """
 
-from __future__ import annotations
-
 import errno
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeVar, assert_never

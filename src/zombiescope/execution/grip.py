@@ -7,8 +7,6 @@ without a name and compared, journalled with the inodes of both, named in a fold
 any point the name leads to one of the two, whole.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import secrets

@@ -7,8 +7,6 @@ what its readers look at: a damaged one is never obeyed, and never takes `undo` 
 announces nothing that was done.
 """
 
-from __future__ import annotations
-
 import base64
 import errno
 import fcntl
@@ -56,7 +54,7 @@ _RANGES = {"mode": (0, 0o7777), "uid": (0, (1 << 32) - 1), "gid": (0, (1 << 32) 
 _MOST_PRIORITY = 32_767
 
 
-def is_ours(entry: Entry) -> bool:
+def is_ours(entry: "Entry") -> bool:
     """A line that is not says nothing that could be told."""
     if not isinstance(entry.get("entry"), str) or not isinstance(entry.get("v", 0), int | str):
         return False
@@ -66,13 +64,13 @@ def is_ours(entry: Entry) -> bool:
     return is_told and all(isinstance(entry.get(name), types[name]) for name in wanted.get(entry["entry"], ()))
 
 
-def checked(entries: list[Entry]) -> list[Entry]:
+def checked(entries: "list[Entry]") -> "list[Entry]":
     """A write that cannot be obeyed becomes one that is DAMAGED; what was there after a change goes where it makes no sense."""
     does = {entry["seq"]: entry["do"] for entry in entries if entry["entry"] == "write"}
     return [_checked(entry, does) for entry in entries]
 
 
-def _checked(entry: Entry, does: Mapping[int, str]) -> Entry:
+def _checked(entry: "Entry", does: Mapping[int, str]) -> "Entry":
     if entry["entry"] == "write":
         known = _WRITES.get(entry["do"]) if _is_whole(entry) else None
         if known is None:
@@ -84,7 +82,7 @@ def _checked(entry: Entry, does: Mapping[int, str]) -> Entry:
     return entry
 
 
-def _is_whole(entry: Entry) -> bool:
+def _is_whole(entry: "Entry") -> bool:
     wanted = _WANTED.get(entry["do"], {})
     return (
         all(name in entry for name in wanted if (entry["do"], name) not in _MAY_LACK)

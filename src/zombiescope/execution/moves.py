@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Changes that can be taken back: each journalled with what was there before, then done."""
 
-from __future__ import annotations
-
 import base64
 import os
 

@@ -2,8 +2,6 @@
 """For `reap`: what it is about to do, synced before it does it (one JSON line a pass, two files of bounded size, one reaper a
 folder), and the two levers that evict clean page cache. Neither lowers a limit or leaves anything behind, whatever ends us."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import json

@@ -6,8 +6,6 @@ Safe points are those that the journal and the writer tell (`point`): a kill bet
 interruption. Where the kernel or a person may take long, a signal is heard at once. While things are put back none is heard.
 """
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Callable, Iterator

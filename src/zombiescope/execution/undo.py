@@ -5,8 +5,6 @@ Every entry is put back to what was there before, whether it was done or only an
 What somebody else has changed since is left alone and said; so is what only the kernel held, once the machine was started again.
 """
 
-from __future__ import annotations
-
 import base64
 import errno
 from collections.abc import Callable, Iterator

@@ -2,8 +2,6 @@
 """Whatever ends an action before its end: everything is put back, the journal says so, and the error says how to go on. After
 SIGKILL or a power cut nobody did: what such an action lowered may be low still, until `undo`."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress

@@ -5,8 +5,6 @@ Documents are read one after the other, wherever they come from: one per file, o
 one node are put together, the newest last. What is no document of ours is counted and named, never taken for a healthy node.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import os

@@ -4,8 +4,6 @@
 It only asks. Whatever is not an answer of this API is an error that says so.
 """
 
-from __future__ import annotations
-
 import http.client
 import json
 import math

@@ -5,8 +5,6 @@ Whatever is a word can be read and replaced on the way; the numbers stay packed 
 trusted: a database is made anew of what the lines say, and a number that cannot be unpacked is a damaged hour, as in any store.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -5,8 +5,6 @@ A stretch is of one boot and one hour, with the clock going forward; its key is 
 highest record number that is in here: the log may still hold such records after a crash, and nobody counts them twice.
 """
 
-from __future__ import annotations
-
 import math
 import sqlite3
 import zlib

@@ -5,8 +5,6 @@ memory of a write-ahead log, which kills by SIGBUS when somebody truncates it.
 `locking_mode = EXCLUSIVE` before the first access keeps SQLite from shared memory also where a log of an earlier build lies beside.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import sqlite3

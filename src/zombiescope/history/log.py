@@ -5,8 +5,6 @@ The log has one record a line, each with its checksum, so that a torn or damaged
 `CRC32 of the rest, eight hex digits; space; JSON`. Appended with one write(2): kill -9 loses at most the line being written.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os

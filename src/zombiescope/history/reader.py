@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the store of a state folder, also while an agent writes it. Changes nothing."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 from collections import deque

@@ -6,8 +6,6 @@ written is thrown away: a damaged file is put aside under a name that says so, a
 open only while an hour is folded into it.
 """
 
-from __future__ import annotations
-
 import os
 import sqlite3
 from collections import deque

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """An hour in twelve slots: the lowest and the highest value of every series in each. A month is read from these alone."""
 
-from __future__ import annotations
-
 import math
 import zlib
 from array import array
@@ -44,8 +42,8 @@ def inflated(packed: bytes, most: int) -> bytes:
 class Slots(NamedTuple):
     """By series, twelve values each; NaN where nothing is known."""
 
-    low: dict[int, array[float]]
-    high: dict[int, array[float]]
+    low: "dict[int, array[float]]"
+    high: "dict[int, array[float]]"
 
 
 def pack_summary(times: Sequence[float], columns: Mapping[int, Sequence[float | None]]) -> bytes:

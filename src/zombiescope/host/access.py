@@ -5,8 +5,6 @@ Every path is absolute on that machine, in bytes. A read that fails raises OSErr
 or recorded; readers turn it into a gap.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 

@@ -8,8 +8,6 @@ share, its disk a snapshot, two serial ports that write to files with a bound. S
 patching, and the guest panics. As root it is run as nobody.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

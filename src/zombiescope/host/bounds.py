@@ -5,8 +5,6 @@ The readers have bounds of their own; this one holds where they have a hole. Wha
 traceback. Limits that are there already are only ever narrowed, and put back at the end.
 """
 
-from __future__ import annotations
-
 import os
 import resource
 import signal

@@ -5,8 +5,6 @@ An archive comes from a stranger: whatever in it is not a plain file with a plai
 unpacks to more than an honest one of its size. Its lines are read one after the other.
 """
 
-from __future__ import annotations
-
 import errno
 import gzip
 import io

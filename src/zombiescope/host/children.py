@@ -7,8 +7,6 @@ Of all processes a short-lived one is the first that a host short of memory may 
 than the one that started it: then it fails alone.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import resource

@@ -2,8 +2,6 @@
 """Sends documents to the API server of this node's cluster, with the account that the pod was given. For a short-lived child:
 TLS and HTTP are imported here. No redirect is followed, no proxy asked, no answer kept beyond why it refused."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

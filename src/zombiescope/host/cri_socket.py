@@ -4,8 +4,6 @@
 The least of gRPC that three questions need: one stream per connection, answers bounded in bytes and time, headers not looked at.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import struct

@@ -6,8 +6,6 @@ ever opened. What is refused is kept with its reason, so that a report can say w
 opened without following links, so a tree that changes under us cannot lead us out of it.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -6,8 +6,6 @@ Names are read for scrubbing a recording and for searching it afterwards; none o
 A word is a run of letters and digits, so `_`, `-`, `.` and `@` part words. Whatever is on no list is a name.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ipaddress
 import re

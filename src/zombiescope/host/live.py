@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """This machine, or the one whose file systems are mounted below another root such as `/host`."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

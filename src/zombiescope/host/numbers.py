@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """numpy without the threads of its library for matrices, of which we have none: starting them takes half as long as numpy."""
 
-from __future__ import annotations
-
 import os
 import sys
 from importlib import import_module

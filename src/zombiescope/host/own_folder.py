@@ -5,8 +5,6 @@ Whatever a stranger renames, links or plants meanwhile, a descriptor stays what 
 wrong in its `strerror`; it is UnsafePathError where a stranger could reach in.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

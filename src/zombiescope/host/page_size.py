@@ -5,8 +5,6 @@ ones, which the kernel keeps for each CPU, whoever runs there.
 A recording keeps the size: a machine with pages of 16 or 64 KiB is told in its own, wherever it is replayed.
 """
 
-from __future__ import annotations
-
 import mmap
 import os
 from collections.abc import Generator
@@ -22,7 +20,7 @@ PAGE_BYTES = mmap.PAGESIZE
 _SMALLEST, _LARGEST = 1 << 12, 1 << 20
 
 
-def page_bytes_of(host: Host) -> int:
+def page_bytes_of(host: "Host") -> int:
     """Of a machine; of a folder or a recording that does not say, what nearly every machine has."""
     from zombiescope.facts.cgroups import PAGE_BYTES_UNTOLD  # noqa: PLC0415 (most ask for the size of our own)
 

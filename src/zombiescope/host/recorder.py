@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A host that keeps every answer it passes on, scrubbed: a support bundle that is also a test machine."""
 
-from __future__ import annotations
-
 import errno
 import io
 import json

@@ -6,8 +6,6 @@ been answered several times (a count before and after a walk), so answers keep t
 Replayed, the same question at the same time gets the same answer, in the order it was given then.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os

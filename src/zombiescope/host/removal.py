@@ -5,8 +5,6 @@ Names can be exchanged between any two calls, so no check of a name is worth any
 into a folder of ours first; what lies there is looked at, and goes if it is the very one, or back if not (record 12).
 """
 
-from __future__ import annotations
-
 import base64
 import ctypes
 import errno

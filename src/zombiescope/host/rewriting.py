@@ -5,8 +5,6 @@ The copy has no name until it is whole. It then trades places with the file in o
 them, whole; what came out is looked at where nobody else can reach it, and traded back if it is not the very file (record 14).
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

@@ -5,8 +5,6 @@ waited for and no kernel file is read empty.
 A descriptor that only names the file (O_PATH) is looked at first; that very file is then opened, whatever is renamed meanwhile.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import os

@@ -6,8 +6,6 @@ belongs to root (or to us) anything is. `/dev/shm` and `/tmp` are root's and sti
 and nothing of root's below it.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

@@ -6,8 +6,6 @@ shape stays too (numbers, kinds of units, ids of the same length), so that maker
 kernel's own words and numbers pass as they are: a host named `memory` must not spoil /proc/cgroups.
 """
 
-from __future__ import annotations
-
 import hashlib
 import ipaddress
 import itertools

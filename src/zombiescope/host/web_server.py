@@ -2,8 +2,6 @@
 """One HTTP server that a person named, and nobody else: no proxy is asked, no redirect followed (a token would go along), and an
 answer is bounded in bytes and in time, however slowly it comes."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import random

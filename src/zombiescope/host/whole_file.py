@@ -5,8 +5,6 @@ must be new, then given its name. What stood there under that name is replaced a
 `writes.py` and `history/log.py` write beside under names that are known, so that what a kill left is found again.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable

@@ -5,8 +5,6 @@ Nothing is decided here and nothing is remembered: `execution` writes its journa
 change, so that a test can end the process between any two. Every path is walked by descriptors (`safe_paths.py`).
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import os

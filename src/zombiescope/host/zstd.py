@@ -2,8 +2,6 @@
 """zstd through the system's own library, which Debian's and Red Hat's package tools need themselves: there nearly always, required
 nowhere."""
 
-from __future__ import annotations
-
 import ctypes
 
 DAMAGED = "the zstd stream is damaged"

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """From what a walker found to the facts: former paths, nearest live ancestors, references taken apart, pins by kind."""
 
-from __future__ import annotations
-
 import mmap
 from collections import Counter
 from collections.abc import Iterator, Sequence

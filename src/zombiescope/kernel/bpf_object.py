@@ -5,8 +5,6 @@ Nothing is pinned, and what is attached hangs on a descriptor too: the kernel fo
 kill -9.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import json

@@ -2,8 +2,6 @@
 """The network's softirqs and the threads that poll it, followed for ever (bpf/poll_latency.bpf.c): a clock on one core looks at all
 of them, and stamps on every softirq are put on and taken off. It lives by descriptors alone."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

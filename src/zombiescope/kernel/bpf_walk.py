@@ -6,8 +6,6 @@ A run over cgroups resumes at the css where the last one stopped. If that was re
 sibling before it (the kernel keeps them in order of birth); if all went, from their parent, and so on.
 """
 
-from __future__ import annotations
-
 import socket
 import struct
 from collections.abc import Callable
@@ -54,7 +52,7 @@ class _Chunk(NamedTuple):
 
 
 class _Answer(NamedTuple):
-    following: _Place
+    following: "_Place"
     """Where the next run goes on."""
     ran_ns: int
     jiffies: int

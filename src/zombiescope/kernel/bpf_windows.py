@@ -2,8 +2,6 @@
 """Counted in the kernel for a bounded window: reclaim, call by call (bpf/reclaim_passes.bpf.c), and softirqs from raise to run
 (bpf/softirq_latency.bpf.c). They live by descriptors alone, so that a killed process leaves nothing behind."""
 
-from __future__ import annotations
-
 import struct
 import time
 from collections.abc import Callable, Mapping, Sequence

@@ -4,8 +4,6 @@
 Only the structures and enums asked for are remembered; one pass over some 150,000 types finds them.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Collection, Iterator
 

@@ -7,8 +7,6 @@ to the same mincore(2) tells the truth; to anyone else it calls every page resid
 charge changes; its times of attaching and detaching and its last process do.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import os

@@ -6,8 +6,6 @@ names of files: inode, file system and the way up to its root.
 There is no lock: what is read may change or be freed under our feet. Each reader bounds its loops and doubts what it gets.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import re

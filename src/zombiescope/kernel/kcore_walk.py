@@ -5,8 +5,6 @@ Nothing holds the tree still, so every cgroup is read twice over where it matter
 same after the last read as before the first. A place that changed under us ends that branch and is said.
 """
 
-from __future__ import annotations
-
 import struct
 import time
 from collections.abc import Callable, Collection, Iterator

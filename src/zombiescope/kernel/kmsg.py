@@ -6,8 +6,6 @@ a sequence, so that what was overwritten between two looks cannot be counted.
 Facility 0 is the kernel's own: a line that user space writes gets another one, whatever it asks for.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import mmap

@@ -6,8 +6,6 @@ A reading of the former switches the side on which flows are counted, lets what 
 kernel's own totals run ahead of that by whatever happens meanwhile: what is told is what was booked (`Books`).
 """
 
-from __future__ import annotations
-
 import math
 import os
 import re

@@ -2,8 +2,6 @@
 """A mount table as /proc/PID/mountinfo prints it: which file system a path of that process lies on; and from a path inside a file
 system to a path that can be opened here."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import re

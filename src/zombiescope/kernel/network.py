@@ -5,8 +5,6 @@ alive, by sock_diag(7); and the counters a driver keeps, by the ethtool ioctls.
 The id comes with every answer (kernels from 5.8). Each network namespace is asked from inside. Reads only.
 """
 
-from __future__ import annotations
-
 import ctypes
 import fcntl
 import os

@@ -6,8 +6,6 @@ kpagecgroup gives the inode of the closest live memory cgroup, 0 where nobody is
 for all but the first page of a huge one, so there the first page is asked.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import mmap

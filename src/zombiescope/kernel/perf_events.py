@@ -4,8 +4,6 @@
 Asks for all that is useful and, where the kernel refuses a flag it does not know, for less: presence, never version.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import fcntl

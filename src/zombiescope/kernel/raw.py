@@ -4,8 +4,6 @@
 Both walkers (BPF, /proc/kcore) produce these; `assemble` makes facts of them. `css` values are join keys, nothing else.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from enum import IntFlag
@@ -64,7 +62,7 @@ class RawMemcg(NamedTuple):
     flags: int
     level: int
     name: bytes
-    pins: tuple[RawPin, ...]
+    pins: "tuple[RawPin, ...]"
 
 
 SHAPE = slice(8, 20)

@@ -6,8 +6,6 @@ their process, so a child of ours takes them away: when the window ends, when we
 both leave, the next run removes. A trigger stamps every raise: of a softirq raised again only the last is told (*at least*).
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import re

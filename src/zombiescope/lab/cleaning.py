@@ -5,8 +5,6 @@ Order: processes, files and segments (the pins), cgroups deepest first, then a l
 What was just freed may keep a few dead cgroups for a while: `draining.py` pushes it out.
 """
 
-from __future__ import annotations
-
 import mmap
 import os
 import time

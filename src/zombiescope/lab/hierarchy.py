@@ -5,8 +5,6 @@ Reads /proc/self/mountinfo. On v2 the memory controller is handed down level by 
 cgroup that hands it down may hold no process; v1 knows neither. Paths given and returned begin with `/` below the mount.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import time

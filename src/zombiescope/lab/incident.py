@@ -5,8 +5,6 @@ An unused agent crash-loops and leaves a file on a tmpfs each time; its dead cgr
 neighbour works under. Then our own commands are run as a person would: doctor, plan, apply, verify.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

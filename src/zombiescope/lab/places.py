@@ -8,8 +8,6 @@ is ours alone, and whatever is done in a root is done by descriptor (`host/own_f
 write.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import re

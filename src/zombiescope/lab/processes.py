@@ -5,8 +5,6 @@ A process is ours when its name is the lab's, it runs as we do, and it has the l
 a process id alone proves nothing. All are inherited, so a process is marked from its first moment.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import re

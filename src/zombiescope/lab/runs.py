@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One lab run from start to truth: journal, subtree, staff, account; and back to nothing when it fails."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import os

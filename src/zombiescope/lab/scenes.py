@@ -3,8 +3,6 @@
 a slice), and a neighbour of the zombies, which reads a file through the page cache, on one core, under a limit on the parent
 that holds them. Every page it reads must push another out, and to find one the kernel visits every zombie below the limit."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -8,8 +8,6 @@ cgroup to cgroup and then ends, so that no memory of its own stays charged to th
 read: a page of a library first touched inside a cgroup would be charged there and become a pin nobody asked for.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 import os

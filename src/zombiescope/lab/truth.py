@@ -8,8 +8,6 @@ how `lab clean` tells our processes from others. A journal names processes to en
 whoever else can make files of that name.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

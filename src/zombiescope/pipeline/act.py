@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Do what a plan says, journal first: `apply`. Whether it holds: `verify.py`; taking it back: `past_actions.py`."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress

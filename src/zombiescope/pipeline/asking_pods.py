@@ -2,8 +2,6 @@
 """Who may be asked about pods beside kubelet's log folders, where a person switched it on by name: a container runtime by its
 socket, the API server of the cluster. What they refuse is a gap."""
 
-from __future__ import annotations
-
 import json
 import os
 from typing import NamedTuple

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The story of an audit: open a host, a folder or an image, read its services, judge them."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 from collections.abc import Callable

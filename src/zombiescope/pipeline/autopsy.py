@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every zombie by the best tier this host allows, reconciled with the plain counts: `autopsy`."""
 
-from __future__ import annotations
-
 import json
 import os
 from fnmatch import fnmatchcase

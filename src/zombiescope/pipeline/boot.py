@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The story of a boot test: make the candidate ready, boot it, let our program watch from inside, hear what it says."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

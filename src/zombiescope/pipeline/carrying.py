@@ -2,8 +2,6 @@
 """What a recording carries beside its answers: the history of the agent, and captures. Out of the folders where they lie, and into
 a private folder, for as long as somebody reads them."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import tempfile

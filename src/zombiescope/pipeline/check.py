@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The story of a check: measure, audit, compare, one verdict. A host, a bundle, an image, or a booted candidate for a while."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from datetime import UTC, datetime

@@ -5,8 +5,6 @@ The one file carries the list it was packed with (`data/components.json`, writte
 metadata of what is installed: ourselves, and what we require, as far as it is there.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What each core did over a window, and on request who burnt the saturated ones: `cores`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import closing
 from typing import NamedTuple

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Look for a window and judge what was seen: `doctor`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -89,9 +87,9 @@ class Examined(NamedTuple):
     diagnosis: Diagnosis
     autopsy: Autopsy | None = None
     """Every zombie, where they could be seen one by one here and now."""
-    judged: tuple[Audit, UnitFiles] | None = None
+    judged: "tuple[Audit, UnitFiles] | None" = None
     """Every service, where they could be asked here and now."""
-    dissected: Dissected | None = None
+    dissected: "Dissected | None" = None
     """The whole of which `autopsy` is a part."""
 
 
@@ -114,7 +112,7 @@ def examine(  # noqa: PLR0913 (what to look at, for how long, and what is known 
     parents = () if isinstance(first.scan.parents, Gap) else [share.path for share in first.scan.parents]
     judged: list[tuple[Audit, UnitFiles]] = []
 
-    def audit(live: Live) -> tuple[Audit, UnitFiles]:
+    def audit(live: Live) -> "tuple[Audit, UnitFiles]":
         judged.append(pipeline.audit.audit_of_window(live))
         return judged[-1]
 

@@ -2,8 +2,6 @@
 """Offline pages about every finding, kind of pin, metric and gap: words from what findings declare and from `data/explain.toml`,
 numbers and names from thresholds, levers and metrics themselves. And whole pages of documentation, as they are (`data/*.md`)."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterator
 from fnmatch import fnmatchcase

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Many nodes: where they come from, how each is, what the sick ones share, since when. `fleet`."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType

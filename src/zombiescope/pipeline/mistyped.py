@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Words of a command line that stand for nothing on this host: an error that lists what there is, never a silent nothing."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable

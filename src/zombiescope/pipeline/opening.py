@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which machine a command is about, and how it is told what is going on: loaded by every command, so it loads little."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from zombiescope.config import Config, load_config

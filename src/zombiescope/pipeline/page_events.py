@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Questions of the page about what happened, from the history: events in lanes, two ranges side by side, what follows what."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import chain

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One look for the page: examined, dissected, planned and audited, and every document that is made of it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from itertools import islice

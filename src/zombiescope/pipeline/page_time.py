@@ -2,8 +2,6 @@
 """Questions of the page about time, from the history alone: which series there are, a range of them, and which core was held by
 whom: the share of kernel time of every core over a range, the worst first, and its saturated stretches."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
@@ -44,7 +42,7 @@ class Asked(NamedTuple):
     def step(self) -> float:
         return (self.end - self.begin) / self.points
 
-    def aligned(self) -> Asked:
+    def aligned(self) -> "Asked":
         """On the slots that hours are kept in, where that is fine enough: each slot then lies in one stretch."""
         if self.step < _COARSE_FROM:
             return self

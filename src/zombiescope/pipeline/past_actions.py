@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Actions of the past, from their journals alone: which there are, what can be taken back of each, and taking it back."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import NamedTuple
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Look, judge, and propose what could be done: `plan`. Reads only."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@
 By a kernel log given, by what the agent wrote into its history, and by looks of our own. The profiler is told when, not how.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable

@@ -5,8 +5,6 @@ A pass looks (cheap), walks only where there is something to win, journals what 
 what came of it when it looks again. It rests longer each time there is nothing to do, and stops for good when it harms.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase

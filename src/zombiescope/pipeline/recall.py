@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read what the agent remembers and put it in numbers: `history`, and the growth of a `scan`."""
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

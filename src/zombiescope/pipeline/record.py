@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keep what the readers read, scrubbed, in one file that replays to the same answer: `record`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Observe a machine once, put it in numbers, judge: `scan`."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from typing import NamedTuple
 

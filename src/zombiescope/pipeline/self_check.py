@@ -6,8 +6,6 @@ Reads only: the BPF programs and perf events that are tried go away with their d
 folder is made. A part that is refused is a gap with the kernel's own reason; the parts know nothing of each other.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import platform

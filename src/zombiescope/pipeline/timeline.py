@@ -4,8 +4,6 @@
 Each kind of event keeps the time in which it would have been seen: only that is compared.
 """
 
-from __future__ import annotations
-
 import math
 import random
 import urllib.parse

@@ -2,8 +2,6 @@
 """Births, deaths and releases by maker, live: `top`. The ledger is opened when it begins and closed when it ends. Above them what
 zombies do to the machine: `top_signs.py`."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from zombiescope.analysis.ledger import Account, Accounts

@@ -2,8 +2,6 @@
 """Did it hold? Before: what the history remembers of the hours before, else the window that `apply` watched. After: a window now,
 or, since a moment that a person names, what the history remembers since then."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What was applied on this host, and what `undo` would do with each: `zombiescope.actions/1`, and for a person."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any

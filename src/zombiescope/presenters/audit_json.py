@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`zombiescope.audit/1`: units with their verdicts and evidence, schedules, findings."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from zombiescope.diagnosis.audit import Audit, UnitAudit

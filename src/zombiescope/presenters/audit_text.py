@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The audit for a person: the findings first, then the units that matter, then what could not be known."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`zombiescope.autopsy/1`: every zombie with its pins and what frees it, totals, and whether the counts agree."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from zombiescope.analysis.autopsy import Autopsy, Body, MakerShare, Reconciliation, instances_of

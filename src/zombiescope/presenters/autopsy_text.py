@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """An autopsy for a person: totals first, then makers, pins and what frees them, then examples."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple

@@ -2,8 +2,6 @@
 """The cores: a strip each, the saturated stretches, and who burnt them, as `zombiescope.cores/1` and for a person. Fits 80 columns
 and any number of cores."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult

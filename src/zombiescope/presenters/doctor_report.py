@@ -2,8 +2,6 @@
 """The doctor's answer in its written forms: one record, as `zombiescope.doctor/1` (verdict, findings with their evidence, plan) and
 as Markdown, and the words that page, ticket and terminal share."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 

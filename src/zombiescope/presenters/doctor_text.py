@@ -2,8 +2,6 @@
 """The doctor's answer on one screen: verdict, chain in words, the facts that decide, what to do, what is unknown, what to type
 next. `explain` adds every check with its evidence."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every JSON document has: schema, time, host and gaps."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A page of `explain` and the list of all, for a person."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Protocol

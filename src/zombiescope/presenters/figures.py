@@ -2,8 +2,6 @@
 """What a person reads in place of raw values: numbers, of which one that we do not have is a question mark; and what gaps, pins and
 evidence are called in a sentence, for a person never has to read an id or a JSON path."""
 
-from __future__ import annotations
-
 import re
 from fnmatch import fnmatchcase
 

@@ -2,8 +2,6 @@
 """Fleet documents: `fleet-nodes/1`, `fleet-cohorts/1`, `fleet-doctor/1`, nodes also as CSV; and for the page every node as columns
 (`page-fleet/1`), and what sets the sick ones apart (`page-cohorts/1`)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -4,8 +4,6 @@ rollout for a person, as `fleet-plan/1`, as an Ansible playbook or as Kubernetes
 people trust. Names are quoted by JSON, which YAML reads: a node's name is a stranger's.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`zombiescope.check/1` and SARIF 2.1.0."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from xml.sax.saxutils import escape, quoteattr

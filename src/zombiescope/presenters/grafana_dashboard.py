@@ -2,8 +2,6 @@
 """Grafana dashboards over the metrics of the agent, of a node and of a fleet. Names come from `facts.metric_names`; every
 expression is run in a test."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`zombiescope.history/1`, and the same as CSV."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from zombiescope.analysis.growth import Growth

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the agent remembers, for a person: a sentence, sparklines, makers, forecast, what happened."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from shlex import quote
 

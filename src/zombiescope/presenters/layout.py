@@ -2,8 +2,6 @@
 """Lines and tables for a person at any width: words stay whole and nothing passes the edge. A name that is longer than a line is
 cut at its joints (`/`, `.`, `-`); a command goes on behind a backslash, so that it can be pasted as it stands."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A moment of the agent as metric families. What is not available has no sample: absent is never zero."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

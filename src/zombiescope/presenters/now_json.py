@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`zombiescope.now/1`: the doctor's answer as the first view of the page: verdict, chain, first remedy, six numbers, unknowns."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple
 

@@ -2,8 +2,6 @@
 """`zombiescope.plan/1`: what could be done, step by step; and the commands to copy, each word quoted for a shell. `render_plan` is
 also the `plan` of `zombiescope.doctor/1`."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterable
 from typing import NamedTuple

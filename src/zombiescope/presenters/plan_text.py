@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A plan for a person: what it frees, each step with its reason, cost and check, and the line to paste."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterable, Sequence
 

@@ -3,8 +3,6 @@
 `facts.metric_names`, those of others are as node_exporter and cAdvisor really export them; every expression is run by a real server
 in a test."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -4,8 +4,6 @@
 What sh cannot tell (which programs run, some patterns) is left out: an agent is then judged by the rest, and unknown otherwise.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A reaper's passes as lines for a person or a journal, and as metrics for a text file collector."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Receipts for a person: what was done, what went, whether it held, and how to take it back."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`zombiescope.remedies/1` and `zombiescope.services/1`: what could be done and was done, and who can loop or is not needed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from zombiescope.diagnosis.audit import Audit

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`zombiescope.scan/1`. Every null has a gap that names its field."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from zombiescope.analysis.growth import Growth

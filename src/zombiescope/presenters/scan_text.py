@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A scan for a person: the disease first, then parents, cost, what is not known, and what to type next."""
 
-from __future__ import annotations
-
 from rich.console import RenderableType
 from rich.text import Text
 

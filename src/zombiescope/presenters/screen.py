@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lines of the live screen, for the plain table and the full one alike."""
 
-from __future__ import annotations
-
 from zombiescope.facts.cgroups import Look, Sweep
 from zombiescope.facts.cores import CoresSeen
 from zombiescope.facts.gap import Gap

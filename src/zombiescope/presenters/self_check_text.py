@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What of us works on a host, for a person: how far we can see first, then each part, then what to type next."""
 
-from __future__ import annotations
-
 from rich.console import RenderableType
 from rich.text import Text
 

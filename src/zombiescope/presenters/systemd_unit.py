@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The agent as a systemd unit. Root without most of its capabilities; it may not become the crash-looping unit it looks for."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`zombiescope.zombies/1`: every zombie as one row of columns, and `zombiescope.story/1`: one zombie's life, told whole."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice

@@ -7,8 +7,6 @@ A row in /proc/cgroups with a hierarchy number other than 0 means v1. A row with
 MEMCG_V1 hide it), says nothing by itself: then `memory` in a cgroup2 mount's cgroup.controllers means v2.
 """
 
-from __future__ import annotations
-
 import errno
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple

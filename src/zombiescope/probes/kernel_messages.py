@@ -2,8 +2,6 @@
 """One line of the kernel's log: an event we know, or None. Lockups, stalls, hung tasks, the OOM killer, throttled real-time tasks;
 network cards are in `nic_messages`. Wordings since 3.x; anything else, and anything that only resembles one, is left alone."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

@@ -3,8 +3,6 @@
 of which may be gone a moment later. Any bytes give a value or None, never an exception.
 """
 
-from __future__ import annotations
-
 import errno
 import re
 from typing import NamedTuple

@@ -8,8 +8,6 @@ before the jury only when they hand memory on to their children, so they have no
 parent's own figure; where it is not 0, or the kernel does not count to the page, the pages are mapped to see which figure moves.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress

@@ -6,8 +6,6 @@ systemd.unit(5), "Unit File Load Path", for the system manager. A folder seen th
 once. A line that systemd would ignore is ignored and named, never guessed at.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator

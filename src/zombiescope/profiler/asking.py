@@ -2,8 +2,6 @@
 """From a file or a stored capture to an answer: open, ask, compare, find, write elsewhere; and the questions of the page, answered
 as JSON."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A question to all captures of a folder: their summaries, made now for those that have none, and the best looked into."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -4,8 +4,6 @@
 A slice that is refused as too large goes again in halves. Whatever is not accepted ends it with the reason. Nothing is removed.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import zlib

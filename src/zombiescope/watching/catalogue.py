@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the agent watches beside the cgroups, a line per subject: its label, its pace, and who tells of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

@@ -5,8 +5,6 @@ Now and then what costs more: the residual bytes, a timed sweep, empty directori
 child, so that its memory goes away with it; what crosses is plain JSON.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar

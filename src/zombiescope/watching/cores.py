@@ -3,8 +3,6 @@
 `doctor` and `cores` look ten times per second, keep a strip per core, and sample who burnt the saturated ones. The history
 keeps the share of kernel time of each core over ten seconds (`CoreHeat`)."""
 
-from __future__ import annotations
-
 from collections import deque
 from functools import reduce
 from typing import TYPE_CHECKING

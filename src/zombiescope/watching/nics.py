@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Watch the network cards: resets by the kernel's log, or, where it may not be read, by what the drivers count."""
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from itertools import chain
 from typing import NamedTuple

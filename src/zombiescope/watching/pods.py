@@ -2,8 +2,6 @@
 """Watch the pods of a node: their names, their workloads, and which containers are started again and again. By kubelet's log
 folders, and by whoever may be asked besides: a container runtime, the cluster's API. A recording keeps what it comes to."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing, suppress
 from typing import Any, NamedTuple
@@ -261,7 +259,7 @@ class Named(NamedTuple):
     own: str
 
     @classmethod
-    def of(cls, host: Host, folders: list[PodFolder], told: str = "") -> Named:
+    def of(cls, host: Host, folders: list[PodFolder], told: str = "") -> "Named":
         node = node_name(host, folders, told)
         pods = by_names(((pod.uid, pod.namespace, pod.name) for pod in folders), node)
         own = read_own_pod(host)

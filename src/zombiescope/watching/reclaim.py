@@ -4,8 +4,6 @@ agent reads it every ten seconds, with rates, stalls and throttling of the same 
 that hold zombies: a span between two looks is a point. Nothing runs between two readings where nobody reclaims. Quotas, which
 cost a walk, are looked at on their own: once a minute by the agent, at both ends of a window by `doctor`."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Mapping, Sequence
 

@@ -3,8 +3,6 @@
 cores, throttling; under the names of the history, so that a window and a history say the same, by the agent's own tellers at
 their own pace."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from fnmatch import fnmatchcase

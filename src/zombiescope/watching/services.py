@@ -2,8 +2,6 @@
 """Watch the services: systemd's answers before and after, births in between, the journal, zombies by unit, programs. For an audit,
 or in the doctor's window, of which a recording keeps what is worth telling."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping

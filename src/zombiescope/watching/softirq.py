@@ -6,8 +6,6 @@ by one at any load; short ones are stamped all the time while they are few, a sl
 cost no more than their share.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable, Sequence
 

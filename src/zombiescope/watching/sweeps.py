@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Watch those who read every cgroup's statistics: a look a second, each burst of theirs in the kernel."""
 
-from __future__ import annotations
-
 from collections import deque
 
 from zombiescope.analysis.zombie_cost import SweepBursts, derive_sweepers

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a watch is, who tells of one to metrics and history, and how what was watched is judged: by `doctor` and agent alike."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@
 To add one: a watch in this room, and its line in `SUBJECTS` with the field of `Case` that it fills.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 

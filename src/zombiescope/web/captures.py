@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page's way into the profiler: which captures there are, and what it asks of one. In a child that loads numpy and ends."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page about many nodes: one pull by a child when somebody asks, through the server or from the documents that were named."""
 
-from __future__ import annotations
-
 import json
 import selectors
 from collections.abc import Callable, Mapping

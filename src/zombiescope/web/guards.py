@@ -5,8 +5,6 @@ A page from elsewhere can have its own name lead to this address (DNS rebinding)
 have an address as its name: so addresses are let in where we listen on all of them, and names only if they are ours.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import socket

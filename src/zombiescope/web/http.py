@@ -4,8 +4,6 @@
 Nothing of a request ever becomes part of a response. GET and HEAD, no body, one exchange a connection.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Mapping
 from hashlib import sha256

@@ -5,8 +5,6 @@ The modules are joined as they are, by the few forms of import and export that t
 doctor's answer as such a file, with its documents inside, for a browser that asks nobody.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from base64 import b64encode

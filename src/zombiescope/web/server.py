@@ -6,8 +6,6 @@ are taken, the oldest connection without a whole request goes. What takes memory
 a few wait in line for it.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import selectors

@@ -6,8 +6,6 @@ asks, and made again no sooner than its share of a core allows. Who asks often c
 its metrics; alone it has the one server in a loop of its own, on an address or a path that only its owner can open.
 """
 
-from __future__ import annotations
-
 import json
 import selectors
 import sys
@@ -39,13 +37,13 @@ _PREFIX = "/static/"
 class Source(Protocol):
     """Whom a page is about, and what is known of it without a long look."""
 
-    shelf: Shelf
+    shelf: "Shelf"
 
     def pulse(self) -> Json:
         """Mode, host, clock, severity: what the smallest document says."""
         ...
 
-    def now(self) -> Kept | Apart | None:
+    def now(self) -> "Kept | Apart | None":
         """The first view; None while it is being made."""
         ...
 
@@ -102,7 +100,7 @@ class Site:
 
         return apart(request, work, self._source.memory(name))
 
-    def _kept(self, found: Kept | None) -> Response:
+    def _kept(self, found: "Kept | None") -> Response:
         if found is not None:
             return Response(200, _JSON, found.body, etag=found.etag, is_packed=True)
         shelf = self._source.shelf

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page without an agent: this host, or a recording. Everything comes from a look that a child takes."""
 
-from __future__ import annotations
-
 import selectors
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -108,7 +106,7 @@ _POLL_SECONDS = 5
 
 class Standing:
     def __init__(
-        self, subject: Subject, selector: selectors.BaseSelector, make: Callable[[], bytes] | None = None
+        self, subject: "Subject", selector: selectors.BaseSelector, make: Callable[[], bytes] | None = None
     ) -> None:
         """`make`: what the child does instead of a look."""
         self._subject = subject
@@ -141,7 +139,7 @@ class Standing:
         return memory_of(path)
 
 
-def _about(subject: Subject) -> Json:
+def _about(subject: "Subject") -> Json:
     host = subject.host
     return {
         "schema": "zombiescope.page/1",
@@ -157,7 +155,7 @@ def _about(subject: Subject) -> Json:
     }
 
 
-def look_and_lay_out(subject: Subject) -> bytes:
+def look_and_lay_out(subject: "Subject") -> bytes:
     """In a child, which alone loads what a look needs: an agent answers questions and never looks so closely itself."""
     try:
         looked = pipeline.page_look.look(subject)

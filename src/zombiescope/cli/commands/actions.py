@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`zombiescope actions`: what was applied here, and what can be undone. Reads only."""
 
-from __future__ import annotations
-
 import click
 
 from zombiescope import pipeline, presenters

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`zombiescope agent`: follows this host, remembers, and serves what it knows."""
 
-from __future__ import annotations
-
 import gc
 import sys
 from shlex import quote

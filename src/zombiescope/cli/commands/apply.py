@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`zombiescope apply`: do what the plan says. A dry run unless --yes."""
 
-from __future__ import annotations
-
 import sys
 
 import click

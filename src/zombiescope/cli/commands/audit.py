@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`zombiescope audit`: services and agents of a host, a folder or an image."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`zombiescope autopsy`: every zombie, who made it, what pins it, what would free it."""
 
-from __future__ import annotations
-
 import gc
 import os
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`zombiescope check`: the gate. Verdict and exit code are the same in every format."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

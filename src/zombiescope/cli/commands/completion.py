@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`zombiescope completion`: the script that teaches a shell our commands and flags."""
 
-from __future__ import annotations
-
 import click
 from click.shell_completion import get_completion_class
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`zombiescope cores`: what each core did over a window, and who burnt the saturated ones."""
 
-from __future__ import annotations
-
 import click
 
 from zombiescope import presenters

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`zombiescope doctor`: looks for a short window, then names what is wrong, where it comes from and what could be done."""
 
-from __future__ import annotations
-
 import os
 from typing import TYPE_CHECKING
 
@@ -134,7 +132,7 @@ def doctor(
     return TextAnswer(presenters.doctor_text.render_report_text(report, asked), exit_code)
 
 
-def _html(subject: Subject, usual: bytes | None, examined: Examined, report: Report) -> str:
+def _html(subject: "Subject", usual: bytes | None, examined: Examined, report: Report) -> str:
     """With the history of this host, or with the one that a recording carries."""
     with pipeline.carrying.opened_places(
         subject.root, pipeline.carrying.Places(subject.state, None), usual, profiles.carrying.lay_down_captures
@@ -144,7 +142,7 @@ def _html(subject: Subject, usual: bytes | None, examined: Examined, report: Rep
 
 
 def _report(
-    host: Host, examined: Examined, past: tuple[bytes | None, bytes | None, float], gaps: tuple[Gap, ...]
+    host: "Host", examined: Examined, past: tuple[bytes | None, bytes | None, float], gaps: "tuple[Gap, ...]"
 ) -> Report:
 
     told = pipeline.timeline.tell(host, examined.case, pipeline.timeline.Past(*past))

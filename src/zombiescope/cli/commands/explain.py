@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`zombiescope explain`: what a word in a report means. Reads nothing of the host."""
 
-from __future__ import annotations
-
 import click
 from click.shell_completion import CompletionItem
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`zombiescope export`: files for others to use."""
 
-from __future__ import annotations
-
 import re
 
 import click

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`zombiescope fleet`: many nodes, through a metrics server that is there already, or from documents of many nodes."""
 
-from __future__ import annotations
-
 from shlex import quote
 from typing import Any
 

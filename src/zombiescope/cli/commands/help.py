@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`zombiescope help`: the help of a command, as `--help` prints it. Reads nothing of the host."""
 
-from __future__ import annotations
-
 from difflib import get_close_matches
 
 import click

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`zombiescope history`: what the agent remembers."""
 
-from __future__ import annotations
-
 import os
 
 import click

@@ -2,8 +2,6 @@
 """`zombiescope lab`: makes real zombies in a subtree of its own, says exactly what it made, and removes it again. And the published
 incident from cause to cure, here or in a throw-away machine."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

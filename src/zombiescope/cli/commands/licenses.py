@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`zombiescope licenses`: the parts of this build, their versions and licences. Reads nothing of the host."""
 
-from __future__ import annotations
-
 from shlex import quote
 from typing import TYPE_CHECKING
 
@@ -52,7 +50,7 @@ def _document(parts: list[Component], *, with_text: bool) -> dict[str, object]:
     return {"schema": "zombiescope.licenses/1", "components": rows, "gaps": gaps}
 
 
-def _listed(parts: list[Component]) -> list[RenderableType]:
+def _listed(parts: list[Component]) -> "list[RenderableType]":
 
     columns = [presenters.layout.Column(name, is_number=False) for name in ("part", "version")]
     columns.append(presenters.layout.Column("licence", is_number=False, least_width=12))

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`zombiescope plan`: remedies as data. Reads only."""
 
-from __future__ import annotations
-
 import click
 
 from zombiescope import pipeline, presenters

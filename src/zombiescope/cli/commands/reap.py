@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`zombiescope reap`: frees evictable zombies within a budget. Opt-in: without --yes it only says what it would do."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

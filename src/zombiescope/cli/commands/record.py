@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`zombiescope record`: a scrubbed support bundle that is also a test machine."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

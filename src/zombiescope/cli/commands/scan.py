@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`zombiescope scan`: at a glance."""
 
-from __future__ import annotations
-
 import click
 
 from zombiescope import presenters

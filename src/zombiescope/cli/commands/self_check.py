@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`zombiescope self-check`: what of us works on this host, and why not."""
 
-from __future__ import annotations
-
 import click
 
 from zombiescope.cli.command import Answer, JsonAnswer, TextAnswer, examples, json_option

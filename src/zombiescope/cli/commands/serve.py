@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`zombiescope serve`: the page about this host without an agent, or about a recording."""
 
-from __future__ import annotations
-
 import os
 
 import click

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`zombiescope top`: births, deaths, releases and zombies by maker, live."""
 
-from __future__ import annotations
-
 import os
 from importlib.util import find_spec
 

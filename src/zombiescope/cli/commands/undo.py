@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`zombiescope undo`: take back what an apply changed. A dry run unless --yes."""
 
-from __future__ import annotations
-
 import click
 
 from zombiescope.cli.command import Answer, JsonAnswer, TextAnswer, examples, json_option, state_option

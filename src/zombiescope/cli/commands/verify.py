@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`zombiescope verify`: did what was applied, or what somebody changed, hold?"""
 
-from __future__ import annotations
-
 import click
 
 from zombiescope.cli.command import (

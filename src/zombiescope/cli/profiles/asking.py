@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`profile heatmap`, `flame`, `diff`, `export`, and `find`: the moments of one capture, or the capture of a moment among all."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Sequence
 from typing import Any

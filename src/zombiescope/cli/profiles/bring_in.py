@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`profile import` and `profile list`."""
 
-from __future__ import annotations
-
 import click
 
 from zombiescope import profiler

@@ -2,8 +2,6 @@
 """Captures for commands that are about something else, without numpy: which there are of a time; and those that travel in a
 recording, out of a folder with their words replaced, and into one again."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from contextlib import suppress

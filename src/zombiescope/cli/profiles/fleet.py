@@ -2,8 +2,6 @@
 """`profile ship`: captures of this node into an archive of many; nothing ships by itself: a person or a timer runs it. And
 `profile fleet top|flame|diff|find`: questions over such an archive."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace as replaced
 from importlib.util import find_spec
@@ -220,7 +218,7 @@ def fleet() -> None:
     """
 
 
-def _asked(given: dict[str, Any]) -> tuple[Question, Engine]:
+def _asked(given: dict[str, Any]) -> "tuple[Question, Engine]":
     for package in ("pyarrow", "duckdb"):
         require_package(package, "ask an archive of profiles")
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options that the profile commands share, those that work without numpy too: where captures are, which samples count."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable
@@ -77,7 +75,7 @@ def range_flags(begin: float | None, end: float | None) -> str:
     return "".join(f" --{name} {at:g}" for name, at in (("from", begin), ("to", end)) if at is not None)
 
 
-def selection_of(given: dict[str, Any], begin: float | None = None, end: float | None = None) -> Selection:
+def selection_of(given: dict[str, Any], begin: float | None = None, end: float | None = None) -> "Selection":
     if begin is not None and end is not None and end <= begin:
         raise UsageError(
             f"cannot look from {begin:g} s to {end:g} s", "it ends before it begins", "give --from below --to"

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`profile push`: the one profile command that sends something anywhere, and only where it is told to."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from typing import Any

@@ -2,8 +2,6 @@
 """`profile record`: for a while, or all the time as a service, by `[profile]` of the configuration; without numpy, segments as they
 were sampled, and what to type where they can be read."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import signal
@@ -175,7 +173,9 @@ def _summary(stored: set[bytes], around: tuple[str, ...], folder: bytes) -> list
     return [told, next_line("to see what the cores did", "heatmap", folder, shown(max(stored)))]
 
 
-def _recording(order: Order, should_stop: Callable[[], bool], keep: Callable[[Capture], Sequence[Reason]]) -> Recording:
+def _recording(
+    order: Order, should_stop: Callable[[], bool], keep: "Callable[[Capture], Sequence[Reason]]"
+) -> "Recording":
 
     return profiler.files.recorder.Recording(
         order, should_stop, keep, say_who, say_dropped, profiler.files.summing.Summing(cause_words()[0])
@@ -191,7 +191,7 @@ def _listed(folder: bytes, stored: set[bytes]) -> JsonAnswer:
     )
 
 
-def _stored(segments: Iterable[Segment]) -> set[bytes]:
+def _stored(segments: "Iterable[Segment]") -> set[bytes]:
     """Where each is, told as it is stored."""
     stored = set()
     for one in segments:
@@ -202,11 +202,11 @@ def _stored(segments: Iterable[Segment]) -> set[bytes]:
 
 def worth_keeping(
     events: tuple[str, ...], state: bytes | None, *, scans: bool = True
-) -> Callable[[Capture], Sequence[Reason]]:
+) -> "Callable[[Capture], Sequence[Reason]]":
 
     happened = keeper(events, state, scans=scans)
 
-    def judge(capture: Capture) -> list[Reason]:
+    def judge(capture: "Capture") -> list[Reason]:
         found = [Reason(*event) for event in happened(span_of(capture))]
         moments = profiler.stacks.saturation.find_moments(capture) if "saturated-core" in events else []
         if moments:

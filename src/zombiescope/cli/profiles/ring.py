@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`profile ring` and `profile keep`: what the recorder that is always on has, and what it must not lose."""
 
-from __future__ import annotations
-
 import os
 import shlex
 from importlib.util import find_spec
@@ -69,7 +67,7 @@ def ring(*, hours: float, cores: int | None, config: str | None, captures: bytes
     return TextAnswer([*parts, next_line("to see what stands out in it", "find --ring", captures)])
 
 
-def _reading(raw: RawFiles, folder: bytes) -> RenderableType:
+def _reading(raw: RawFiles, folder: bytes) -> "RenderableType":
     from zombiescope.presenters.layout import Command  # noqa: PLC0415 (drawing is loaded only when it is needed)
 
     words = ["zombiescope", "profile", "import", os.fsdecode(os.path.join(folder, raw.latest))]

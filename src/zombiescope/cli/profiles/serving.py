@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`profile serve`."""
 
-from __future__ import annotations
-
 import os
 import selectors
 from collections.abc import Callable, Mapping

@@ -6,8 +6,6 @@ What comes out, of any image, is a tree in memory of what an audit needs: unit f
 Names that try to leave the tree are refused; nothing is ever written.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os

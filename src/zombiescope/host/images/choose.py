@@ -2,8 +2,6 @@
 """Which kind of image stands behind `--image`, told from its first bytes, and its tree of files. One that is not a file yet (in a
 registry, or in the store of Docker or podman) is made one by skopeo, where installed."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import stat

@@ -5,8 +5,6 @@ A disk that leads to other files (a backing file, an extent, a parent) is refuse
 machine's files are opened, or which server is called.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -6,8 +6,6 @@ limits of processor time, time, memory and file size, as nobody where root start
 all that it started.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import contextlib
@@ -72,7 +70,7 @@ class Guest:
         """Lines of an answer."""
         return self.ask(command).decode("utf-8", "replace").splitlines()
 
-    def stream(self, command: str) -> Stream | None:
+    def stream(self, command: str) -> "Stream | None":
         """A tar archive on the way out; None where the answer was none."""
         self._say(command)
         self._wait_for(lambda: len(self._ready) >= len(self._mark))

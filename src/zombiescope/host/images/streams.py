@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bytes of an image file in order, unpacked on the way, with progress: gzip, bzip2, xz, zstd."""
 
-from __future__ import annotations
-
 import bz2
 import importlib
 import lzma

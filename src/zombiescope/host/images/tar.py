@@ -5,8 +5,6 @@ Written here because the standard reader keeps every member it saw and reads ext
 GNU long names, pax paths, sizes and links, and old GNU sparse maps. A damaged header ends the archive with an error.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass

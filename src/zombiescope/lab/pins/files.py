@@ -5,8 +5,6 @@ Disk files are made outside and only read or written inside: making one inside w
 own metadata (pages of the block device) to the zombie, a pin nobody asked for.
 """
 
-from __future__ import annotations
-
 import ctypes
 import mmap
 import os

@@ -5,8 +5,6 @@
 pin; `hand_over` and `adopt` pass what a living process must hold from the hopping process to the one that stays.
 """
 
-from __future__ import annotations
-
 import os
 import resource
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pins that are no pages: sockets and unreaped processes. And directories nobody removed, which are no zombies at all."""
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import mmap

@@ -8,8 +8,6 @@ looks a second apart: an ordinary death is over by then. Leaves are only looked 
 sample. v1: cgroup.procs; v2: cgroup.events, which needs no list.
 """
 
-from __future__ import annotations
-
 import errno
 from collections import defaultdict
 from collections.abc import Sequence

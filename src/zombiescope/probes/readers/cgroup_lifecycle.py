@@ -5,8 +5,6 @@ tracefs instance, else seen by polling. Each tier that was not available leaves 
 On v2 cgroups without the memory controller are counted too: nothing in the event tells them apart.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 
@@ -22,7 +20,7 @@ from zombiescope.probes.kernel_text import refusal
 _LOOK_SECONDS = 0.25
 
 
-def watch_births(host: Host, hierarchy: Hierarchy) -> BirthsWatch | Gap:
+def watch_births(host: Host, hierarchy: Hierarchy) -> "BirthsWatch | Gap":
     """A gap where the cgroups cannot be listed: then nothing is watched."""
     try:
         return BirthsWatch(host, hierarchy)

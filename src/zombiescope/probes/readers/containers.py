@@ -6,8 +6,6 @@ place, by its own files; and what else starts programs beside systemd.
 each container, `POD_NAMESPACE_CONTAINER-ID.log`: one listing tells which were started since the last. Both go with the pod.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator

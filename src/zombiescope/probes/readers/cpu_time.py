@@ -6,8 +6,6 @@ with the time they took between two looks at their stat.
 The latter looks are taken beside a recording, which keeps the outcome only: a busy host has thousands of tasks.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from zombiescope.facts.cores import CoreLook, CoreTicks

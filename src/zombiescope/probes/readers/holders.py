@@ -5,8 +5,6 @@ on its way out reads the same for a moment: a second look must find it too. A so
 closed. v2: internet sockets tell its id, which is proof; unix sockets tell nothing. v1: none tells.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import NamedTuple

@@ -5,8 +5,6 @@ Only the kernel's own lines (facility 0) are believed; the journal keeps the fac
 What crosses is plain JSON with the lines we know alone, so that a recording holds no more of the log than that.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from typing import Any

@@ -2,8 +2,6 @@
 """Where the kernel spends its time on each core: call chains at 99 Hz by perf_event_open(2), named by /proc/kallsyms. No perf
 binary. Symbols are read only when somebody asks for names: they cost more than the sampling."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Iterable
 from contextlib import suppress

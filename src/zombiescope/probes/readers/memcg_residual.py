@@ -6,8 +6,6 @@ v1 prints local and hierarchical figures: residual = total - own - the totals of
 ones, so a directory's own charge cannot be told apart, except where it has none because it hands memory on to its children.
 """
 
-from __future__ import annotations
-
 import errno
 from abc import ABC, abstractmethod
 from collections.abc import Iterable

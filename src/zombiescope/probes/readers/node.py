@@ -2,8 +2,6 @@
 """Who the machine is and how large its per-CPU structures are: /proc/sys/kernel, /proc/uptime, possible CPUs and nodes; and which
 control files, swap areas, segments and managers it has. Files that can only be written are looked for, not read."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable

@@ -4,8 +4,6 @@
 /proc/kpagecgroup and /proc/kpageflags say whose pages are and what they are; /proc/iomem says which frames are memory.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping

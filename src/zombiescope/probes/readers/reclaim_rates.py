@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How hard the machine looks for memory: /proc/vmstat, the pressure files (PSI), and kswapd's time on a core."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Mapping
 from functools import cache

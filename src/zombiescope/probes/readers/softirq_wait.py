@@ -3,8 +3,6 @@
 network cards were counted to suffer: transmit timeouts by queue (sysfs, any driver) and the driver's own counters of resets and
 starvation (ethtool). Devices are those of the network namespace we run in."""
 
-from __future__ import annotations
-
 import json
 import re
 import select

@@ -5,8 +5,6 @@ Bounded: the root is always read, and of the top level and of the rest an even s
 near the top is dear where it walks the descendants (kernels before 5.9). Stops when its time is used up.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 

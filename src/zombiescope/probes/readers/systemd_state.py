@@ -4,8 +4,6 @@
 The answer is an experiment of the host, so a recording keeps it. No systemd: a gap.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from typing import Any

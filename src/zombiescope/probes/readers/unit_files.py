@@ -7,8 +7,6 @@ what they would add is a gap. Of a quadlet the service is put together as its ge
 (podman-systemd.unit(5)).
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator
 

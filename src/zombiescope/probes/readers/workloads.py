@@ -6,8 +6,6 @@ JSON is read by itself; YAML by PyYAML's safe loader, where that is installed (`
 few hundred bytes of them can stand for gigabytes.
 """
 
-from __future__ import annotations
-
 import configparser
 import fnmatch
 import json

@@ -4,8 +4,6 @@
 One call returns the records; each tier that was not available leaves its reason among the gaps. Nothing is changed.
 """
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager

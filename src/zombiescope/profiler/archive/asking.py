@@ -5,8 +5,6 @@ who counts their pieces: this machine, or the machines of a Ray cluster.
 Whether a difference is one is judged by whom the caller names (`Judge`): the profiler knows stacks, not statistics.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 from collections.abc import Callable, Iterator, Sequence
@@ -79,7 +77,7 @@ class Question(NamedTuple):
     """With what is asked of every sample."""
 
 
-def ask_top(question: Question, engine: Engine) -> Top:
+def ask_top(question: Question, engine: "Engine") -> Top:
     groups, gaps = _groups(question, is_compared=False)
     counted, _, unread = _counted(engine, _asked(question, FUNCTIONS), groups)
     return Top(
@@ -87,14 +85,14 @@ def ask_top(question: Question, engine: Engine) -> Top:
     )
 
 
-def ask_flame(question: Question, engine: Engine) -> Flame:
+def ask_flame(question: Question, engine: "Engine") -> Flame:
     groups, gaps = _groups(question, is_compared=False)
     counted, merged, unread = _counted(engine, _asked(question, FUNCTIONS | BOXES), groups)
     graph, frames = merged.graph(NARROWEST, compared=False)
     return Flame(_group(groups.where, counted, WHERE), graph, frames, (*gaps, *unread))
 
 
-def ask_difference(question: Question, engine: Engine, judge: Judge) -> Difference:
+def ask_difference(question: Question, engine: "Engine", judge: Judge) -> Difference:
     groups, gaps = _groups(question, is_compared=True)
     counted, merged, unread = _counted(engine, _asked(question, FUNCTIONS | BOXES), groups)
     both = of_nodes((each._replace(node=f"{side} {each.node}") for side, each in counted), LEAST_MEAN)
@@ -151,7 +149,7 @@ def _by_rise(changed: Changed) -> tuple[float, Key]:
     return changed.shift.other - changed.shift.mean, changed.key
 
 
-def ask_moments(question: Question, engine: Engine) -> Moments:
+def ask_moments(question: Question, engine: "Engine") -> Moments:
     groups, gaps = _groups(question, is_compared=False)
     slots, unread, held = list[Slot](), list[str](), 0
     for part in engine(_asked(question, MOMENTS), cut(groups)):
@@ -212,7 +210,7 @@ def _asked(question: Question, wanted: int) -> Asked:
     return question.filters._replace(place=question.place, wanted=wanted, begin=begin, end=end)
 
 
-def _counted(engine: Engine, asked: Asked, groups: Groups) -> tuple[list[tuple[int, Counted]], Merged, list[Gap]]:
+def _counted(engine: "Engine", asked: Asked, groups: Groups) -> tuple[list[tuple[int, Counted]], Merged, list[Gap]]:
     counted: list[tuple[int, Counted]] = []
     merged, unread = Merged(), list[str]()
     for part in engine(asked, cut(groups)):

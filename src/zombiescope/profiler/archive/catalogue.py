@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which captures an archive holds, of which nodes and when; and which of them are asked about: `zone=a,b image=ami-1*`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A few captures of an archive counted, by DuckDB: the work of one task, here or on another machine. What comes back is small."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from typing import Any, NamedTuple

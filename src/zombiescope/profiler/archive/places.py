@@ -5,8 +5,6 @@ all.
 Credentials are found as every S3 client finds them (environment, shared file, role of the machine); none is ever an argument.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os

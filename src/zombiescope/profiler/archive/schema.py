@@ -4,8 +4,6 @@
 `captures` one row a capture, written last: without it the other two do not count. `stacks` its call tree. `samples`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

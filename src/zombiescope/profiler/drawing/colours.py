@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Colours that mean something: how hot a cell is, which kind a frame is, how much a box grew or shrank."""
 
-from __future__ import annotations
-
 import math
 
 from zombiescope.profiler.stacks.capture import is_kernel_file

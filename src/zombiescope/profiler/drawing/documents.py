@@ -2,8 +2,6 @@
 """Profiles for a program: `zombiescope.heatmap/1`, `flame/1`, `moments/1`, `captures/1`, `profile-hits/1` and `profile-push/1`.
 Columns rather than rows, for size."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -165,7 +163,7 @@ Reasons = Mapping[str, Sequence[Reason]]
 """By the name of the capture."""
 
 
-def render_hits(hits: Sequence[Hit], reasons: Reasons, captures: int, gaps: Sequence[Gap]) -> Json:
+def render_hits(hits: "Sequence[Hit]", reasons: Reasons, captures: int, gaps: Sequence[Gap]) -> Json:
     return {
         "schema": "zombiescope.profile-hits/1",
         "captures": captures,

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A flame graph as SVG: a still picture with a tooltip on every box. No script, no outside address."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 from xml.sax.saxutils import escape

@@ -2,8 +2,6 @@
 """Answers over an archive: what is hot on these nodes, what is hot here and not there, the moments, what was shipped; each for a
 person, and as JSON (`zombiescope.fleet-top/1`, `fleet-difference/1`, `fleet-flame/1`, `fleet-moments/1`, `profile-shipped/1`)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

@@ -2,8 +2,6 @@
 """A heat map as a picture: seconds to the right, the parts of a second upwards, one strip per core. How hot a cell is, is decided
 here once, for SVG, PNG and the terminal; the page does the same with the same colours."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import NamedTuple
 

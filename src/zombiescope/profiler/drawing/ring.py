@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a ring of captures covers, for a person and as `zombiescope.ring/1`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

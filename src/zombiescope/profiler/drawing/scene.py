@@ -2,8 +2,6 @@
 """A still picture, laid out once and drawn twice: as SVG without script or outside address, as PNG without an image library. The
 letters of a PNG are the printable ASCII of X11's `6x13`, which is public domain."""
 
-from __future__ import annotations
-
 import base64
 import struct
 import zlib

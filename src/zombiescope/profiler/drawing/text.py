@@ -2,8 +2,6 @@
 """Profiles for a terminal: a heat map in shades, a flame graph as a tree, differences, moments, the list of captures, what a
 search over them found."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
@@ -221,7 +219,7 @@ def render_list_text(found: Sequence[Stored], folder: str) -> list[RenderableTyp
 
 
 def render_hits_text(
-    hits: Sequence[Hit], reasons: Reasons, captures: int, gaps: Sequence[Gap], cause_words: CauseWords, folder: str
+    hits: "Sequence[Hit]", reasons: Reasons, captures: int, gaps: Sequence[Gap], cause_words: CauseWords, folder: str
 ) -> list[RenderableType]:
     unknown = [Text(f"unknown: {gap.reason}", style="yellow") for gap in gaps]
     if not hits:
@@ -241,11 +239,11 @@ def render_hits_text(
     return [*parts, *unknown]
 
 
-def _when(hit: Hit) -> str:
+def _when(hit: "Hit") -> str:
     return "at an unknown time" if hit.begin is None else f"{rfc3339(hit.begin + hit.at)[:19].replace('T', ' ')} UTC"
 
 
-def _what(hit: Hit, cause_words: CauseWords) -> str:
+def _what(hit: "Hit", cause_words: CauseWords) -> str:
     names = {
         "cause": cause_words(hit.what),
         "process": f"threads named {hit.what}",
@@ -257,7 +255,7 @@ def _what(hit: Hit, cause_words: CauseWords) -> str:
     return f"{held}{names.get(hit.kind, hit.what)} took {hit.cores:.2f} cores{where} (usual: {hit.usual:.2f})"
 
 
-def look_at(hit: Hit, at: float | None) -> str:
+def look_at(hit: "Hit", at: float | None) -> str:
     """The words of the command that shows it; `at`: the moment that was asked for."""
     begin, end = max(0.0, hit.at - 1), hit.until + 1
     if at is not None and hit.begin is not None:

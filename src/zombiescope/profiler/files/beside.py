@@ -3,8 +3,6 @@
 to keep (`.moments`), which captures were sent where (`.pushed`). Needs no numpy. What cannot be written is tried again with the
 next word."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

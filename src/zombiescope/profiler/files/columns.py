@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Columns of numbers for the scanner, without numpy."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 from array import array
@@ -55,7 +53,7 @@ class Column:
         self.view = memoryview((ctypes.c_char * size).from_address(self.at)).cast("B")[: count * self.width].cast(form)
 
     @classmethod
-    def of(cls, form: Form, values: Sequence[int]) -> Column:
+    def of(cls, form: Form, values: Sequence[int]) -> "Column":
         made = cls(form, len(values))
         made.view[:] = array(form, values)
         return made
@@ -63,13 +61,13 @@ class Column:
     def __len__(self) -> int:
         return len(self.view)
 
-    def part(self, first: int, end: int) -> Column:
+    def part(self, first: int, end: int) -> "Column":
         """The same memory."""
         made = copy(self)
         made.at, made.view = self.at + first * self.width, self.view[first:end]
         return made
 
-    def first(self, count: int) -> Column:
+    def first(self, count: int) -> "Column":
         return self.part(0, count)
 
     def fill(self, value: int) -> None:
@@ -88,7 +86,7 @@ class _Buffer(ctypes.Structure):
 class Lent:
     """Where the bytes of somebody else lie, read only ones too; they stay as long as this does."""
 
-    def __init__(self, content: bytes | bytearray | memoryview | array[int]) -> None:
+    def __init__(self, content: "bytes | bytearray | memoryview | array[int]") -> None:
         self._buffer = _Buffer()
         ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(content), ctypes.byref(self._buffer), 0)
         self.at, self.length = self._buffer.at or 0, len(content)
@@ -138,7 +136,7 @@ def library(path: str | os.PathLike[str] = BUILT) -> Library | None:
         return None
 
 
-def layout_words(layout: Layout) -> array[int]:
+def layout_words(layout: Layout) -> "array[int]":
     """In the order of the struct in scanner.c."""
     fields = [layout.at.get(bit, -1) for bit in (data_file.IP, data_file.TID, data_file.TIME, data_file.CPU)]
     chain, after = (-1 if word is None else word for word in (layout.chain, layout.cgroup_after_chain))

@@ -4,8 +4,6 @@
 Step by step what `perf/importing.py` and `formats/capture_file.py` do, and the same capture. What is rare is left to them.
 """
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -245,7 +243,7 @@ class _Stacks:
         self.room = library.call("zs_total", self.lengths, self.count) + 2 * self.count
         self.pairs = Pairs(pairs, addresses.first(pairs), owner_of.first(pairs), Column("I", pairs))
 
-    def tree(self, library: Library, comm_frames: array[int]) -> _Tree:
+    def tree(self, library: Library, comm_frames: "array[int]") -> _Tree:
         roots, room = Column("I", self.count), self.room + 1
         library.answer("zs_roots", self.comms, self.count, Lent(comm_frames), roots)
         frames, sizes, leaves = Column("I", room), Column("I", room), Column("q", self.count)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Addresses to frames by the scanner, without numpy; as `perf/symbolise.py` does it, and with the same numbers."""
 
-from __future__ import annotations
-
 import struct
 from array import array
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Any file with stacks to a capture: which kind it is, is seen from its first bytes."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import importlib
@@ -134,11 +132,11 @@ class Choices(NamedTuple):
     """C++ and Rust names as their authors wrote them."""
     cwd_root: bytes = b""
     """Where binaries of the recorded machine are mounted."""
-    kernel: KernelSource | None = None
+    kernel: "KernelSource | None" = None
     """Instead of `kallsyms`."""
 
 
-def read_capture(path: bytes, choices: Choices) -> Capture:
+def read_capture(path: bytes, choices: Choices) -> "Capture":
     with _said_of(path):
         return _read(map_file(path, may_change=True), shown(os.path.basename(path)), choices)
 
@@ -166,7 +164,7 @@ def within_bounds(what: str, path: bytes) -> AbstractContextManager[None]:
     return bounded(what, Budget(size, _MEMORY_TIMES))
 
 
-def _read(raw: memoryview, name: str, choices: Choices) -> Capture:
+def _read(raw: memoryview, name: str, choices: Choices) -> "Capture":
     beginning = bytes(raw[:8])
     if beginning.startswith(FAMILY):
         from zombiescope.profiler.formats.capture_file import decode  # each form loads only what it needs
@@ -180,7 +178,7 @@ def _read(raw: memoryview, name: str, choices: Choices) -> Capture:
     return _read_text(content, name, demangle=choices.demangle)
 
 
-def tools_for(choices: Choices) -> Tools:
+def tools_for(choices: Choices) -> "Tools":
     from zombiescope.profiler.files.scanner import built_scanner  # the direct way needs none of them
     from zombiescope.profiler.perf.importing import Tools
 
@@ -208,7 +206,7 @@ def _unzipped(raw: memoryview) -> bytes:
     return content
 
 
-def _read_text(content: bytes, name: str, *, demangle: bool) -> Capture:
+def _read_text(content: bytes, name: str, *, demangle: bool) -> "Capture":
     from zombiescope.profiler.formats import json_forms, protobuf, text  # perf.data needs none
 
     beginning = content[:4096].lstrip()

@@ -4,8 +4,6 @@
 The file being written is a perf stream of its own: what a crash leaves behind is imported by the next recording.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

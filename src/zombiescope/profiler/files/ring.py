@@ -4,8 +4,6 @@
 Segments are counted, so that a clock that is set neither changes their order nor hides one that is missing. Needs no numpy.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

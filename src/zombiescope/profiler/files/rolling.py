@@ -5,8 +5,6 @@ Needs no numpy. Where it is not installed, segments stay as they were sampled, p
 reads. The names of kernel functions are then kept beside them, once a recording: after the next boot nobody could tell them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl

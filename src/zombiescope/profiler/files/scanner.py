@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The optional scanner in C (`scanner.c` and others, built to `libscanner.so` beside them): used when there, never required."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 

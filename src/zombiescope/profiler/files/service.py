@@ -2,8 +2,6 @@
 """A recorder that goes on: through a full disk, an error that passes, a clock that is set; within a budget of processor time, by
 taking fewer samples; one for each folder. Whatever it does not record it says in its journal."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import resource

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who samples for a rolling recording: perf, or our own sampler. Each writes a perf stream to a file, segment after segment."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stored captures in a folder: written whole or not at all, listed, found by name."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import stat

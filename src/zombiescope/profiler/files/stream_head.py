@@ -2,8 +2,6 @@
 """What goes before our own samples so that a segment stands alone: perf's pipe header, the event, the clocks, the host, and
 the processes, maps and cgroups that were there before sampling began."""
 
-from __future__ import annotations
-
 import os
 import struct
 import time

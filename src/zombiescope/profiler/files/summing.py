@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each stored capture summed up at once, beside it: and what changed against what is usual in its ring."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field

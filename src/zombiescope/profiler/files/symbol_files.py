@@ -6,8 +6,6 @@ capture, which may be anybody's: only regular files are opened, and a stranger's
 mapped would end us. A code map counts only when root, we or the process itself wrote it, as perf has it: /tmp is everybody's.
 """
 
-from __future__ import annotations
-
 import errno
 import mmap
 import os
@@ -94,12 +92,12 @@ class SymbolFiles:
         except (OSError, BrokenElf):
             return None
 
-    def jit(self, pid: int) -> JitMap | Gap | None:
+    def jit(self, pid: int) -> "JitMap | Gap | None":
         if pid not in self._jits:
             self._jits[pid] = self._open_jit(pid)
         return self._jits[pid]
 
-    def _open_jit(self, pid: int) -> JitMap | Gap | None:
+    def _open_jit(self, pid: int) -> "JitMap | Gap | None":
         """None: there is none."""
         refused: Gap | None = None
         for place in (self.root + b"/tmp/perf-%d.map" % pid, b"/proc/%d/root/tmp/perf-%d.map" % (pid, pid)):
@@ -111,7 +109,7 @@ class SymbolFiles:
                 refused = refused or Gap("frames[].name", f"{shown(place)} is not used: {reason_of(error)}", _MAP_HINT)
         return refused
 
-    def _read_own_map(self, path: bytes, writers: set[int]) -> JitMap:
+    def _read_own_map(self, path: bytes, writers: set[int]) -> "JitMap":
         descriptor, facts = open_regular(path)
         with os.fdopen(descriptor, "rb") as file:
             why = why_foreign(facts, writers, stat.S_IWOTH)
@@ -187,7 +185,7 @@ def _own_vdso(release: str) -> WithDebug | Gap:
     return Gap("frames[].name", "this process has none")
 
 
-def kernel_symbols(saved: bytes | None, began: int | None) -> KernelSymbols | Gap:
+def kernel_symbols(saved: bytes | None, began: int | None) -> "KernelSymbols | Gap":
     """From a saved kallsyms, or the running kernel's; only of the boot that was recorded."""
     from zombiescope.profiler.perf.kernel_code import read_kallsyms  # noqa: PLC0415 (the scanner has its own)
 
@@ -205,7 +203,7 @@ class RunningKernel:
         self._symbols: KernelSymbols | Gap | None = None
         self._modules = b""
 
-    def __call__(self, began: int | None, is_same: bool) -> KernelSymbols | Gap:
+    def __call__(self, began: int | None, is_same: bool) -> "KernelSymbols | Gap":
         modules, found = _modules(), self._symbols
         if found is None or isinstance(found, Gap) or not is_same or modules != self._modules:
             found = kernel_symbols(None, None)

@@ -5,8 +5,6 @@
 way in.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager

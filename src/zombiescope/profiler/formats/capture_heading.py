@@ -3,8 +3,6 @@
 of JSON, to travel in a recording, and back (its words can be read and replaced on the way, its columns of numbers stay); and how
 it is put together, of columns as planes of bytes, for whoever has them in another form."""
 
-from __future__ import annotations
-
 import json
 import re
 import struct

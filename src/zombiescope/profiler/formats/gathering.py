@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stacks given by name, gathered into a capture; and which of a capture's stacks are to be written."""
 
-from __future__ import annotations
-
 from array import array
 from dataclasses import dataclass, field
 
@@ -46,7 +44,7 @@ class Gathering:
     comms: dict[str, int] = field(default_factory=dict)
     events: dict[str, int] = field(default_factory=dict)
     stacks: list[tuple[int, ...]] = field(default_factory=list)
-    rows: array[int] = field(default_factory=lambda: array("Q"))
+    rows: "array[int]" = field(default_factory=lambda: array("Q"))
     """Of each sample, one after the other: stack, time, core, pid, tid, comm, event, weight."""
     now_of: str = "samples"
     """The event that the samples are of which are added from now on."""

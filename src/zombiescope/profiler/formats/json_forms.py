@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """speedscope's JSON: sampled profiles with weights, evented ones with openings and closings; written, one profile a core."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """As much of protocol buffers as profiles need: varints and length-delimited fields, in and out; and pprof, in and out."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field

@@ -2,8 +2,6 @@
 """Profiles in the forms in which servers take them: OpenTelemetry's (v1development: one message, which is also the request that a
 collector takes), and a PushRequest as Pyroscope's own clients send it (pyroscope-io 1.4.0 on PyPI was watched doing it)."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from itertools import chain

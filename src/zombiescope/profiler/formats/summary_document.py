@@ -2,8 +2,6 @@
 """`zombiescope.capture-summary/1`, gzipped: what is kept beside a capture. Read without numpy: a page only wants to know why it was
 kept."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import zlib
@@ -23,7 +21,7 @@ _MOST_AROUND = 86_400.0
 Json = dict[str, Any]
 
 
-def write_summary(summary: Summary, reasons: Sequence[Reason], changed: Sequence[Json]) -> bytes:
+def write_summary(summary: "Summary", reasons: Sequence[Reason], changed: Sequence[Json]) -> bytes:
     return _packed(
         {
             "schema": SCHEMA,
@@ -45,7 +43,7 @@ def _packed(document: Json) -> bytes:
     return gzip.compress(json.dumps(document, separators=(",", ":")).encode(), mtime=0)
 
 
-def _moment(one: Happened) -> Json:
+def _moment(one: "Happened") -> Json:
     moment = one.found.moment
     return {
         "core": moment.cpu,

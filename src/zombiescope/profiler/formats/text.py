@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collapsed stacks: `comm;outer;inner COUNT`, a line a stack. Keeps no time."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

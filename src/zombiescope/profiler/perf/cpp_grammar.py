@@ -5,8 +5,6 @@ A name may refer back into itself, so that a short one can be huge when written 
 `cpp_names.py` bounds what is written. What is not understood is no name: it is left as it is.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import NamedTuple
@@ -52,7 +50,7 @@ class NotMangledError(ValueError):
 class Node(NamedTuple):
     kind: str
     text: str = ""
-    parts: tuple[Node, ...] = ()
+    parts: "tuple[Node, ...]" = ()
 
 
 NOTHING = Node("name")

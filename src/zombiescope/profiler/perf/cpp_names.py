@@ -2,8 +2,6 @@
 """Names of C++ as their authors wrote them, in the words of binutils' c++filt. Bounded in depth and length, for a symbol comes from
 a stranger's file: what would be longer, and what is not understood, stays as the linker has it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -33,7 +31,7 @@ class _Scope(NamedTuple):
     """What a parameter of a template means where something is written."""
 
     arguments: tuple[Node, ...] = ()
-    outer: _Scope | None = None
+    outer: "_Scope | None" = None
     pack: int | None = None
     """Which of the arguments of a pack."""
     in_lambda: bool = False

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mangled names of C++ as trees, continued: types, arguments of templates, what is referred to again, and expressions."""
 
-from __future__ import annotations
-
 from zombiescope.profiler.perf.cpp_grammar import NOTHING, OPERATORS, NameReader, Node, NotMangledError, Told
 
 BUILTIN = {

@@ -4,8 +4,6 @@
 File mode has a header with sections; pipe mode (`perf record -o -`) has 16 bytes and then records that say the same.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol, SupportsInt
@@ -104,7 +102,7 @@ class Events(NamedTuple):
     by_id: dict[int, int]
 
     @classmethod
-    def of(cls, events: list[Event]) -> Events:
+    def of(cls, events: list[Event]) -> "Events":
         return cls(tuple(events), {number: index for index, event in enumerate(events) for number in event.ids})
 
 

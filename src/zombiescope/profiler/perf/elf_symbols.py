@@ -2,8 +2,6 @@
 """Functions of an ELF file: .symtab, else .dynsym and the small table in .gnu_debugdata; those of a Go program by its own table of
 them (.gopclntab), which stays when a program is stripped. Read in place, hostile files included."""
 
-from __future__ import annotations
-
 import struct
 from typing import NamedTuple
 

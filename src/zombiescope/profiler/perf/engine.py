@@ -2,8 +2,6 @@
 """The steps of an import that touch every record or every word of every stack, with numpy alone. The optional scanner does the same
 in C."""
 
-from __future__ import annotations
-
 from typing import NamedTuple, Protocol
 
 import numpy as np

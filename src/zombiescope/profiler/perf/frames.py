@@ -3,8 +3,6 @@
 wrote it, whatever the language: C++, Rust in both of its schemes, Go, in whose names the linker writes a dot of a package's path
 as %2e. What is not understood stays as the linker has it."""
 
-from __future__ import annotations
-
 import re
 
 from zombiescope.facts.gap import Gap

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """perf.data to a capture, without perf: walk, columns, address spaces, distinct stacks, symbols, tree."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable
 from typing import NamedTuple

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names of kernel addresses, from the text of kallsyms. Names are cut out only for the symbols that are asked for."""
 
-from __future__ import annotations
-
 import bisect
 from operator import attrgetter
 from typing import NamedTuple
@@ -47,7 +45,7 @@ class KernelSymbols(NamedTuple):
         at = int(self.name_at[symbol])
         return (self.told[-at - 1].name, OF_RECORDS) if at < 0 else name_in(self.text, at)
 
-    def told_also(self, told: list[KernelSymbol]) -> KernelSymbols:
+    def told_also(self, told: list[KernelSymbol]) -> "KernelSymbols":
         """With the programs and trampolines that came and went while recording."""
         latest = {symbol.start: index for index, symbol in enumerate(told)}
         begins = np.array(list(latest), np.uint64)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names, forks and maps replayed: whose address space and name a sample has."""
 
-from __future__ import annotations
-
 import bisect
 from dataclasses import dataclass, field
 

@@ -4,8 +4,6 @@
 A name may refer back into itself, so that a short one can be huge when written out: depth and length are bounded.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

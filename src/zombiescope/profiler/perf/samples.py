@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Samples as columns: time, core, thread, mode, event, and where the call chain lies. In time order."""
 
-from __future__ import annotations
-
 import bisect
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -42,7 +40,7 @@ class Samples(NamedTuple):
     broken: int = 0
     """Samples left out because their length lies."""
 
-    def picked(self, order: I64 | slice) -> Samples:
+    def picked(self, order: I64 | slice) -> "Samples":
         return self._replace(**{name: getattr(self, name)[order] for name in _COLUMNS})
 
 

@@ -2,8 +2,6 @@
 """What is no sample: names, forks, maps, kernel symbols, cgroups, and what the kernel says it lost; and what is said of a perf.data
 by it: where it is from, and what could not be read."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial

@@ -2,8 +2,6 @@
 """What is known of a capture beside its samples, why it is worth keeping, and what a ring of captures covers. Without numpy: an
 import by the scanner needs no more."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple
 

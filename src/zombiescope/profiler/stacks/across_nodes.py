@@ -2,8 +2,6 @@
 """Captures of many nodes put together: one flame graph of two groups, and each function's share of each node's time; and what
 questions over many nodes are answered with."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -60,7 +58,7 @@ class Merged:
         counts = (none, none, boxes.total, boxes.own) if side else (boxes.total, boxes.own, none, none)
         self._take(Paths(path, path[boxes.parent], key, depth, counts))
 
-    def absorb(self, other: Merged) -> None:
+    def absorb(self, other: "Merged") -> None:
         self.keys.update(other.keys)
         self._take(other.paths())
 

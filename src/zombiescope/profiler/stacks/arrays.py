@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Columns of numbers, and the two things done with them everywhere: equal values to dense ids, equal sequences to equal hashes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +27,7 @@ _CHUNK_WORDS = 1 << 17
 _TABLE_BITS = 22
 
 
-def dense_ids(keys: U64) -> tuple[I64, I64]:
+def dense_ids(keys: "U64") -> "tuple[I64, I64]":
     """An id for every element, equal for equal keys, and the place of one element of each id.
 
     A hash table of array operations, piece by piece: whoever finds the slot of its key free writes its place there; whoever
@@ -43,7 +41,7 @@ def dense_ids(keys: U64) -> tuple[I64, I64]:
     return number[same_as].astype(np.int64), chosen
 
 
-def _places_of_equals(keys: U64, attempt: int) -> I32:
+def _places_of_equals(keys: "U64", attempt: int) -> "I32":
     """For each element the place of one that is equal: the same one for all equal ones."""
     count = len(keys)
     if attempt == len(_SPREADS):
@@ -76,13 +74,13 @@ def _places_of_equals(keys: U64, attempt: int) -> I32:
     return same_as
 
 
-def find_within(starts: U64, ends: U64, values: U64) -> I64:
+def find_within(starts: "U64", ends: "U64", values: "U64") -> "I64":
     """Of ranges with ascending starts, the last one that begins at or before each value, where it holds it; else -1."""
     found = np.searchsorted(starts, values, side="right").astype(np.int64) - 1
     return np.where(values < ends[np.maximum(found, 0)], found, -1) if len(starts) else found
 
 
-def used_numbers(values: I64, limit: int) -> tuple[I64, I64]:
+def used_numbers(values: "I64", limit: int) -> "tuple[I64, I64]":
     """The distinct values, ascending, and for each element which of them it is; all lie in 0 … limit - 1. Counts, does not sort."""
     seen = np.zeros(limit, bool)
     seen[values] = True
@@ -92,13 +90,13 @@ def used_numbers(values: I64, limit: int) -> tuple[I64, I64]:
     return distinct, number[values]
 
 
-def grouping(numbers: I64, limit: int) -> I64:
+def grouping(numbers: "I64", limit: int) -> "I64":
     """An order in which equal numbers stand together, in the order they came; all lie in 0 … limit - 1."""
     # Small numbers are sorted by counting, which is several times quicker.
     return np.argsort(numbers.astype(np.uint16) if limit <= 1 << 16 else numbers, kind="stable")
 
 
-def ranges(starts: I64, lengths: I64) -> I64:
+def ranges(starts: "I64", lengths: "I64") -> "I64":
     """All of starts[0], starts[0]+1 … starts[0]+lengths[0]-1, starts[1] … one after the other."""
     ends = np.cumsum(lengths)
     places: I64 = np.repeat(starts - (ends - lengths), lengths)
@@ -106,7 +104,7 @@ def ranges(starts: I64, lengths: I64) -> I64:
     return places
 
 
-def pieces(lengths: I64) -> Iterator[slice]:
+def pieces(lengths: "I64") -> Iterator[slice]:
     """Which ranges, one after the other, make up a piece that the cache and the allocator keep. A long one is alone."""
     ends = np.cumsum(lengths)
     first = 0
@@ -117,13 +115,13 @@ def pieces(lengths: I64) -> Iterator[slice]:
         first = last
 
 
-def copy_ranges(source: Numbers, starts: I64, out: Numbers, places: I64, lengths: I64) -> None:
+def copy_ranges(source: "Numbers", starts: "I64", out: "Numbers", places: "I64", lengths: "I64") -> None:
     """`out[place:place + length] = source[start:start + length]` for all."""
     for some in pieces(lengths):
         out[ranges(places[some], lengths[some])] = source[ranges(starts[some], lengths[some])]
 
 
-def sequence_hashes(words: U64 | U32, starts: I64, lengths: I64, salts: U64) -> U64:
+def sequence_hashes(words: "U64 | U32", starts: "I64", lengths: "I64", salts: "U64") -> "U64":
     """One hash a sequence `words[start:start + length]`; sequences ascend and do not overlap.
 
     A polynomial hash modulo 2**64 as the difference of two prefix sums, in pieces that fit the cache.
@@ -151,12 +149,12 @@ def sequence_hashes(words: U64 | U32, starts: I64, lengths: I64, salts: U64) -> 
     return _finish(out, lengths, salts)
 
 
-def _powers(base: int, count: int) -> U64:
+def _powers(base: int, count: int) -> "U64":
     powers: U64 = np.cumprod(np.full(count, base, np.uint64), dtype=np.uint64)
     return powers
 
 
-def _finish(out: U64, lengths: I64, salts: U64) -> U64:
+def _finish(out: "U64", lengths: "I64", salts: "U64") -> "U64":
     out ^= lengths.astype(np.uint64) * np.uint64(_SPREADS[2]) + salts * np.uint64(0x165667B19E3779F9)
     out ^= out >> np.uint64(33)
     out *= np.uint64(_SPREADS[3])

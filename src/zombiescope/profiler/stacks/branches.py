@@ -4,8 +4,6 @@
 A row is a node of the tree, parents first, what lies below a row right behind it: counts below are differences of two sums.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -5,8 +5,6 @@ Stacks are sorted by their frames, root first; each adds only the frames in whic
 counted below a node is then a difference of two counts.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

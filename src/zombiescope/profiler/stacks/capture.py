@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A capture ready for questions: one row a sample in time order, one tree of all stacks, and what is missing."""
 
-from __future__ import annotations
-
 import fnmatch
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -5,8 +5,6 @@ What lies below a node of the call tree is a run of numbers, so its count is a d
 the samples. Only nodes that are wide enough are ever looked at.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Samples counted in cells of time: a column a second, a row a part of it, for each core or summed."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -5,8 +5,6 @@ Each core is compared with itself. Its quiet share of kernel time is what its lo
 windows that nearly-all-kernel explains far better than the quiet share does (a sum of log likelihood ratios).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

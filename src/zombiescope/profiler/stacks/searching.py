@@ -2,8 +2,6 @@
 """The right capture of many: by function, cause, process, cgroup, core or time, or by nothing at all. Summaries are compared with
 each other, and what stands out most of what is usual in the ring comes first; then the best are looked at sample by sample."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 from typing import Any, NamedTuple
@@ -154,7 +152,7 @@ def _by_itself(one: Known, usuals: Usuals) -> Hit | None:
     return None if told is None else _with_moment(told, moment)
 
 
-def look_for(capture: Capture, shape: Shape, question: Question, cause_of: CauseOf) -> Seen | None:
+def look_for(capture: Capture, shape: Shape, question: Question, cause_of: CauseOf) -> "Seen | None":
     """The samples that are what was asked for, all of it at once. None: there are none."""
     rate = rate_of(capture)
     rows = np.flatnonzero(~capture.idle)
@@ -167,7 +165,7 @@ def look_for(capture: Capture, shape: Shape, question: Question, cause_of: Cause
     return Seen(second, capture.cpu[rows], rate, capture.seconds, process, names)
 
 
-def settled(hit: Hit, found: Stretch) -> Hit:
+def settled(hit: Hit, found: "Stretch") -> Hit:
     """When it was, on which core and how much, as the samples tell it; a core that was held then counts besides."""
     moment = hit.moment
     if moment is not None and found.begin <= moment["end_seconds"] and found.end >= moment["begin_seconds"]:

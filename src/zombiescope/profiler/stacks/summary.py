@@ -6,8 +6,6 @@ kept beside it and to search hundreds of them at once.
 Everything is counted in cores: 0.5 is half of one core's time. Long captures are thinned evenly first.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Collection, Mapping
 from statistics import median
