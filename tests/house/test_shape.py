@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import ast
+import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,9 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = sorted((ROOT / "src").rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 OTHERS = sorted([*(ROOT / "bench").rglob("*.py"), *(ROOT / "tools").rglob("*.py")])
+
+IMPORTS = (ast.Import, ast.ImportFrom)
+CODE = "\n".join(re.sub(r"(?m)^ *(from|import) .*", "", path.read_text(encoding="utf-8")) for path in PACKAGE)
 
 REFUSED_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "base", "manager", "handler"}
 SPDX = "# SPDX-License-Identifier: "
@@ -59,6 +64,33 @@ def test_a_module_begins_with_its_licence_and_its_subject(module: Path) -> None:
 
 @pytest.mark.parametrize("module", PACKAGE, ids=name_of)
 def test_rooms_re_export_nothing(module: Path) -> None:
-    if module.name == "__init__.py":
-        tree = ast.parse(module.read_text(encoding="utf-8"))
-        assert not [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    """But for the names of those of its own modules that are loaded when somebody names them, and nothing of what is in them."""
+    if module.name != "__init__.py":
+        return
+    room = ".".join(module.relative_to(ROOT / "src").parts[:-1])
+    imported = [node for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))) if isinstance(node, IMPORTS)]
+    late = [
+        alias.name
+        for node in imported
+        if isinstance(node, ast.ImportFrom) and node.module == room
+        for alias in node.names
+    ]
+    others = {node.module if isinstance(node, ast.ImportFrom) else "" for node in imported} - {room}
+    assert others == ({"typing", "zombiescope.late"} if late else set())
+    for name in late:
+        assert (module.parent / f"{name}.py").exists() or (module.parent / name / "__init__.py").exists(), (
+            "no module of it"
+        )
+        assert re.search(rf"\b{module.parent.name}\.{name}\b", CODE), (
+            f"nobody names {room}.{name}: import it at the top"
+        )
+
+
+@pytest.mark.parametrize("module", PACKAGE, ids=name_of)
+def test_a_room_loads_late_what_it_says(module: Path) -> None:
+    if "late(__name__)" in module.read_text(encoding="utf-8"):
+        room = import_module(".".join(module.relative_to(ROOT / "src").parts[:-1]))
+        with pytest.raises(AttributeError, match="__nothing__"):
+            _ = room.__nothing__
+        with pytest.raises(ModuleNotFoundError):
+            _ = room.nothing_of_the_kind

@@ -11,9 +11,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from zombiescope import pipeline, presenters
 from zombiescope.agent.state import State
+from zombiescope.analysis.scan import derive_reclaim_pass
 from zombiescope.config import Config, listen_address
-from zombiescope.errors import UsageError, reason_of
+from zombiescope.diagnosis.case import Observation
+from zombiescope.errors import ObservationError, UsageError, reason_of
 from zombiescope.facts.metric_names import MetricKind
 from zombiescope.host.own_folder import guarded_folder
 from zombiescope.host.whole_file import write_whole_in
@@ -176,13 +179,9 @@ class Api:
         return self._site.answer(request) or plain(404, "there is no such page")
 
     def _scan(self) -> dict[str, Any]:
-        from zombiescope.analysis.scan import derive_reclaim_pass  # noqa: PLC0415
-        from zombiescope.diagnosis.case import Observation  # noqa: PLC0415 (only when asked)
-        from zombiescope.presenters.scan_json import render_scan  # noqa: PLC0415
-
         judged = self._state.judge()
         snapshot = judged.moment.snapshot
-        return render_scan(
+        return presenters.scan_json.render_scan(
             Observation(snapshot, judged.scan),
             judged.diagnosis,
             judged.growth,
@@ -190,15 +189,13 @@ class Api:
         )
 
     def _doctor(self) -> dict[str, Any]:
-        from zombiescope.presenters.doctor_report import Report, render_report  # noqa: PLC0415
-
         judged = self._state.judge()
-        return render_report(Report(judged.case, judged.diagnosis))
+        return presenters.doctor_report.render_report(presenters.doctor_report.Report(judged.case, judged.diagnosis))
 
     def _ledger(self) -> dict[str, Any]:
-        from zombiescope.presenters.history_json import render_ledger  # noqa: PLC0415
-
-        return render_ledger(self._state.moment(), self._state.accounts.list(), self._state.accounts.is_backlog_known)
+        return presenters.history_json.render_ledger(
+            self._state.moment(), self._state.accounts.list(), self._state.accounts.is_backlog_known
+        )
 
     def _history(self, request: Request) -> Response | Apart:
         """The store is read by a child: a day of it takes more memory than the agent has."""
@@ -211,15 +208,17 @@ class Api:
         return apart(request, lambda: self._recalled(folder, seconds))
 
     def _recalled(self, folder: str, seconds: float) -> Response:
-        from zombiescope.errors import ObservationError  # noqa: PLC0415
-        from zombiescope.pipeline.recall import recall_briefly  # noqa: PLC0415
-        from zombiescope.presenters.history_json import render_history  # noqa: PLC0415
-
         try:
-            found = recall_briefly(self._state.host, os.fsencode(folder), seconds, self._state.thresholds)
+            found = pipeline.recall.recall_briefly(
+                self._state.host, os.fsencode(folder), seconds, self._state.thresholds
+            )
         except ObservationError as error:
             return plain(503, f"{error.what}: {error.why}")
-        return _json(render_history(found.snapshot, found.recall, found.happenings, found.moment, found.gaps))
+        return _json(
+            presenters.history_json.render_history(
+                found.snapshot, found.recall, found.happenings, found.moment, found.gaps
+            )
+        )
 
     def _show_config(self) -> dict[str, Any]:
         config = self._config()

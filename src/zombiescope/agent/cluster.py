@@ -18,6 +18,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
+from zombiescope import host
 from zombiescope.config import Config
 from zombiescope.diagnosis.engine import CONDITION as CONDITION_TYPE
 from zombiescope.diagnosis.engine import Condition, ConditionStatus, HeldCondition
@@ -206,27 +207,21 @@ def _place(settings: Settings) -> tuple[object, ...]:
 
 
 def _speak(settings: Settings, condition: Condition, event: Condition | None, *, is_new: bool) -> bytes:
-    """In the child."""
-    from zombiescope.host.cluster_api import PLAIN, STRATEGIC, Api, Sending, send  # noqa: PLC0415 (TLS, in the child alone)
-
-    wanted = []
+    """In the child, which alone loads TLS."""
+    asking, wanted = host.cluster_api, []
     if CONDITION in settings.words:
-        wanted.append(
-            Sending("PATCH", _status_of(settings), STRATEGIC, partial(condition_patch, condition, is_transition=is_new))
-        )
+        change = partial(condition_patch, condition, is_transition=is_new)
+        wanted.append(asking.Sending("PATCH", _status_of(settings), asking.STRATEGIC, change))
     if event:
-        wanted.append(
-            Sending("POST", "/api/v1/namespaces/default/events", PLAIN, partial(node_event, settings.node, event))
-        )
-    return json.dumps(send(Api(settings.address, settings.account), wanted)._asdict()).encode()
+        told = partial(node_event, settings.node, event)
+        wanted.append(asking.Sending("POST", "/api/v1/namespaces/default/events", asking.PLAIN, told))
+    return json.dumps(asking.send(asking.Api(settings.address, settings.account), wanted)._asdict()).encode()
 
 
 def _unsay(settings: Settings) -> bytes:
-    from zombiescope.host.cluster_api import STRATEGIC, Api, Sending, send  # noqa: PLC0415 (TLS, in the child alone)
-
-    removal = _patch({"type": CONDITION_TYPE, "$patch": "delete"})
-    gone = Sending("PATCH", _status_of(settings), STRATEGIC, lambda _: removal)
-    return json.dumps(send(Api(settings.address, settings.account), [gone])._asdict()).encode()
+    asking, removal = host.cluster_api, _patch({"type": CONDITION_TYPE, "$patch": "delete"})
+    gone = asking.Sending("PATCH", _status_of(settings), asking.STRATEGIC, lambda _: removal)
+    return json.dumps(asking.send(asking.Api(settings.address, settings.account), [gone])._asdict()).encode()
 
 
 def condition_patch(condition: Condition, at: float, *, is_transition: bool) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
+from zombiescope import pipeline
 from zombiescope.agent.api import Api, Notifier, close_door, guards_of, open_door, write_textfile
 from zombiescope.agent.cluster import NAME as CLUSTER
 from zombiescope.agent.cluster import Settings, Teller, settings_of
@@ -339,9 +340,8 @@ def say(text: str) -> None:
 def serve(
     host_root: bytes | None, config: Config, reload: Callable[[], Config], recorder: KeptChild | None = None
 ) -> None:
-    from zombiescope.pipeline.opening import open_host  # noqa: PLC0415
 
-    host = open_host(host_root, config)
+    host = pipeline.opening.open_host(host_root, config)
     if not host.is_live:
         raise ObservationError(
             f"cannot follow {shown(host_root or b'/')}",

@@ -12,12 +12,16 @@ import os
 import selectors
 from collections.abc import Callable, Mapping
 
-from zombiescope import __version__
+from zombiescope import __version__, pipeline, presenters, web
 from zombiescope.agent.keep import Keeper
 from zombiescope.agent.state import State
 from zombiescope.config import Config
 from zombiescope.diagnosis.case import Case
+from zombiescope.diagnosis.engine import diagnose
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.plain import of_plain
+from zombiescope.facts.units import ServicesSeen
+from zombiescope.facts.zombies import Remains
 from zombiescope.presenters.document import Json, render_gaps, render_page_host
 from zombiescope.web.http import Response, etag_of, packed
 from zombiescope.web.server import Apart
@@ -94,16 +98,14 @@ class AgentPage:
         return self._now
 
     def _rendered(self) -> Json:
-        from zombiescope.presenters.now_json import Now, render_now  # noqa: PLC0415 (only who is looked at pays)
-
         judged = self._state.judge()
         case, diagnosis = self._joined(judged.case), judged.diagnosis
         if case is not judged.case:
-            from zombiescope.diagnosis.engine import diagnose  # noqa: PLC0415
-
             diagnosis = diagnose(case)
         about = self.shelf.about
-        found = render_now(Now(case, diagnosis, _NOT_LOOKED, self._keeper.day, str(about.get("how", ""))))
+        found = presenters.now_json.render_now(
+            presenters.now_json.Now(case, diagnosis, _NOT_LOOKED, self._keeper.day, str(about.get("how", "")))
+        )
         if about:
             found["remedy"] = about.get("remedy")
             found["gaps"] = [gap for gap in found["gaps"] if gap["fact"] != "remedy"] + about.get("remedy_gaps", [])
@@ -115,27 +117,19 @@ class AgentPage:
         about = self.shelf.about
         if not about.get("remains"):
             return case
-        from zombiescope.facts.plain import of_plain  # noqa: PLC0415
-        from zombiescope.facts.units import ServicesSeen  # noqa: PLC0415
-        from zombiescope.facts.zombies import Remains  # noqa: PLC0415
-
         services = of_plain(about["services"], ServicesSeen) if about.get("services") else case.services
         return case._replace(remains=of_plain(about["remains"], Remains), services=services)
 
     def _look(self) -> bytes:
         """In a child."""
-        from zombiescope.pipeline.page_look import Subject  # noqa: PLC0415
-        from zombiescope.web.standing import look_and_lay_out  # noqa: PLC0415
-
         host = self._state.host
         root = getattr(host, "root", b"") or None
-        return look_and_lay_out(Subject(host, root, self._state.thresholds, self._folder(), _LOOK_SECONDS))
+        subject = pipeline.page_look.Subject(host, root, self._state.thresholds, self._folder(), _LOOK_SECONDS)
+        return web.standing.look_and_lay_out(subject)
 
     def _read_day(self) -> bytes:
         """In a child: the small pictures of the first view show a day that this agent may not have seen."""
-        from zombiescope.pipeline.page_look import read_day  # noqa: PLC0415
-
-        found = read_day(self._folder() or b"", self._state.host.wall_clock())
+        found = pipeline.page_look.read_day(self._folder() or b"", self._state.host.wall_clock())
         return json.dumps(None if isinstance(found, Gap) else found.to_plain()).encode()
 
     def _take_day(self, said: bytes) -> Response:

@@ -36,7 +36,7 @@ class Next(NamedTuple):
         return f"{self.why}: {self.command}"
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        from zombiescope.presenters.layout import Command  # noqa: PLC0415 (drawing is loaded only when it is needed)
+        from zombiescope.presenters.layout import Command  # drawing is loaded only when it is needed
 
         return Command(self.why, self.command).__rich_console__(console, options)
 
@@ -160,7 +160,7 @@ class Listed(click.Group):
 
 def same_place(root: bytes | None, image: bytes | None = None) -> str:
     """The options that name the same machine, folder or image once more, for a line to paste."""
-    from shlex import quote  # noqa: PLC0415
+    from shlex import quote
 
     given = (("root", root), ("image", image))
     return "".join(f" --{name} {quote(shown(value))}" for name, value in given if value is not None)
@@ -205,15 +205,15 @@ scope_options = together(
 
 
 def scope_of(maker: str | None, below: str | None, zombie: int | None = None) -> Scope:
-    from zombiescope.pipeline.plan import Scope  # noqa: PLC0415 (a scan does not pay for it)
+    from zombiescope.pipeline.plan import Scope  # a scan does not pay for it
 
     return Scope(maker, None if below is None else unshown(below), zombie)
 
 
 def asked_of(scope: Scope, root: bytes | None) -> Asked:
     """What a plan's last line repeats, so that what is done is what was planned."""
-    from zombiescope.pipeline.act import is_folder  # noqa: PLC0415 (--help does not pay for it)
-    from zombiescope.presenters.plan_json import Asked  # noqa: PLC0415
+    from zombiescope.pipeline.act import is_folder  # --help does not pay for it
+    from zombiescope.presenters.plan_json import Asked
 
     below = None if scope.below is None else shown(scope.below)
     if root is None or is_folder(root):
@@ -224,7 +224,7 @@ def asked_of(scope: Scope, root: bytes | None) -> Asked:
 
 def tell_unfinished(state: bytes | str | None = None) -> None:
     """On standard error, of this host alone."""
-    from zombiescope.pipeline.act import unfinished  # noqa: PLC0415
+    from zombiescope.pipeline.act import unfinished
 
     folder = shown(state) if isinstance(state, bytes) else state
     for undo in unfinished(folder or "/var/lib/zombiescope"):

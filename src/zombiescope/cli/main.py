@@ -80,7 +80,7 @@ class _Commands(Late):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] not in COMMANDS and not args[0].startswith("-"):
-            from difflib import get_close_matches  # noqa: PLC0415 (only for who mistyped)
+            from difflib import get_close_matches  # only for who mistyped
 
             near = get_close_matches(args[0], COMMANDS, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
@@ -164,7 +164,7 @@ def _say_unwritten(error: OSError) -> int:
 def _drop_standard_output() -> None:
     """Point it elsewhere, or the interpreter complains once more when it ends."""
     if sys.stdout is not None:
-        from zombiescope.host.own_folder import open_nothing  # noqa: PLC0415 (only for who cannot be heard)
+        from zombiescope.host.own_folder import open_nothing  # only for who cannot be heard
 
         os.dup2(open_nothing(), sys.stdout.fileno())
 
@@ -172,7 +172,7 @@ def _drop_standard_output() -> None:
 def _write(answer: Answer) -> None:
     match answer:
         case JsonAnswer(document=document):
-            import json  # noqa: PLC0415 (each form loads only what it needs)
+            import json  # each form loads only what it needs
 
             print(json.dumps(document, indent=2))
         case PlainAnswer(text=text):
@@ -188,10 +188,10 @@ def _draw(parts: Sequence[RenderableType]) -> None:
     if len(plain) == len(parts) and not sys.stdout.isatty() and all(line.isprintable() for line in plain):
         print("\n".join(line.rstrip() for line in plain))
         return
-    from rich.console import Console  # noqa: PLC0415 (drawing is loaded only when it is needed)
-    from rich.text import Text  # noqa: PLC0415
+    from rich.console import Console  # drawing is loaded only when it is needed
+    from rich.text import Text
 
-    from zombiescope.presenters.layout import Block, Command, Prose  # noqa: PLC0415
+    from zombiescope.presenters.layout import Block, Command, Prose
 
     console = Console(highlight=False, emoji=False, soft_wrap=False)
     console.width = console.width or _WIDTH_UNKNOWN  # COLUMNS=0, and terminals that do not know their size
@@ -215,8 +215,8 @@ def _explain(error: ZombiescopeError) -> None:
 
 def _report_bug(*, keep: bool) -> int:
     """One line for the person; the traceback in a file, or on the screen with --debug."""
-    import tempfile  # noqa: PLC0415 (a healthy run does not pay for a bug)
-    import traceback  # noqa: PLC0415
+    import tempfile  # a healthy run does not pay for a bug
+    import traceback
 
     trace = quiet_lines(traceback.format_exc())  # a stranger may have chosen its last words
     if not keep:
@@ -238,14 +238,14 @@ class Quiet:
     """A part of an answer. Colours are styles here and become escapes later: those are ours."""
 
     def __init__(self, part: RenderableType) -> None:
-        from rich.text import Text  # noqa: PLC0415 (drawing is loaded only when it is needed)
+        from rich.text import Text  # drawing is loaded only when it is needed
 
-        from zombiescope.presenters.layout import Prose  # noqa: PLC0415
+        from zombiescope.presenters.layout import Prose
 
         self._part = Prose(part) if isinstance(part, Text | str) else part
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        from rich.segment import Segment  # noqa: PLC0415
+        from rich.segment import Segment
 
         for segment in console.render(self._part, options):
             yield segment if segment.control else Segment(quiet_lines(segment.text), segment.style)

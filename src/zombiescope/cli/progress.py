@@ -22,17 +22,17 @@ def tell(line: str, *, only_watched: bool = False) -> None:
         sys.stderr.write((folded(line) if sys.stderr.isatty() else line) + "\n")
         sys.stderr.flush()
     except OSError:  # pointed elsewhere, or the interpreter complains once more when it ends
-        from zombiescope.host.own_folder import open_nothing  # noqa: PLC0415 (only for who cannot be heard)
+        from zombiescope.host.own_folder import open_nothing  # only for who cannot be heard
 
         os.dup2(open_nothing(), 2)
 
 
 def folded(text: str) -> str:
     """Between words, beside a label in the margin: a terminal would break them anywhere. A command can be pasted from it."""
-    import re  # noqa: PLC0415 (only for a person)
-    from shutil import get_terminal_size  # noqa: PLC0415
+    import re  # only for a person
+    from shutil import get_terminal_size
 
-    from zombiescope.presenters.layout import Command, command_lines, spans  # noqa: PLC0415
+    from zombiescope.presenters.layout import Command, command_lines, spans
 
     width, lines = max(get_terminal_size().columns or 80, 20), []
     for line in text.split("\n"):
@@ -92,7 +92,7 @@ def stage_shown() -> Iterator[Stage]:
     if not _is_watched():
         yield Stage(None)
         return
-    from rich.console import Console  # noqa: PLC0415 (drawing is loaded only when it is needed)
+    from rich.console import Console  # drawing is loaded only when it is needed
 
     stage = Stage(Console(stderr=True).status("looking"))
     with stage.running():
@@ -143,8 +143,8 @@ def _bar(
     if not shown or not _is_watched():
         yield lambda **_: None
         return
-    from rich import progress  # noqa: PLC0415 (drawing is loaded only when it is needed)
-    from rich.console import Console  # noqa: PLC0415
+    from rich import progress  # drawing is loaded only when it is needed
+    from rich.console import Console
 
     drawn = (progress.TextColumn("{task.description}"), progress.BarColumn())
     figures = (getattr(progress, name)() for name in columns)

@@ -7,14 +7,17 @@ import contextlib
 import signal
 from collections.abc import Callable, Iterator
 from selectors import BaseSelector
+from typing import TYPE_CHECKING
 
 import click
 
+from zombiescope import web
 from zombiescope.cli.progress import tell
 from zombiescope.config import listen_address
 from zombiescope.errors import UsageError
-from zombiescope.web.guards import read_token
-from zombiescope.web.site import PageLooks, PageServer
+
+if TYPE_CHECKING:
+    from zombiescope.web.site import PageLooks
 
 
 def serve_page(
@@ -24,8 +27,8 @@ def serve_page(
     where = listen_address(listen)
     if where is None:
         raise UsageError("cannot serve nowhere", "--listen is empty", "--listen 127.0.0.1:0 takes any free port")
-    token = read_token(token_file) if token_file else ""
-    server = PageServer(where, open_site, token=token)
+    token = web.guards.read_token(token_file) if token_file else ""
+    server = web.site.PageServer(where, open_site, token=token)
     click.echo(server.address)
     tell("open it in a browser; Ctrl-C ends it", only_watched=True)
     with until_ended():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zombiescope.analysis.ledger import label_of
 from zombiescope.analysis.maker import unit_maker
 from zombiescope.analysis.scan import Population
+from zombiescope.analysis.zombie_cost import Walking, derive_sweep_cost
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.thresholds import Severity, worst_of
 from zombiescope.facts.gap import Gap
@@ -26,15 +27,12 @@ def measured_harm(case: Case, population: Population) -> Severity:
     """What zombies were seen to cost in this window: reclaim that walks over them, or statistics that take long for them."""
     found = [Severity.OK]
     if not isinstance(case.reclaim, Gap) and case.reclaim.calls:
-        from zombiescope.analysis.zombie_cost import Walking  # noqa: PLC0415 (a scan does not pay for it)
-        from zombiescope.diagnosis.reclaim_work import harmful_walk  # noqa: PLC0415
+        from zombiescope.diagnosis.reclaim_work import harmful_walk  # noqa: PLC0415 (a scan does not pay for it)
 
         walk = harmful_walk(case, Walking.YES)
         found.append(walk[1] if walk else Severity.OK)
     sweep = case.first.snapshot.sweep
     if not isinstance(sweep, Gap) and population.zombies > population.live:
-        from zombiescope.analysis.zombie_cost import derive_sweep_cost  # noqa: PLC0415
-
         cost = derive_sweep_cost(sweep)
         found.append(case.thresholds.of_sweep(cost.seconds) if cost.is_slow else Severity.OK)
     return worst_of(found)

@@ -101,8 +101,9 @@ def _apply(order: Order, folder: ActionFolder, host: Host, talk: Talk) -> Applie
             raise ActionUndoneError("nothing to apply", "the plan has no step that can be applied", "zombiescope plan")
         refuse_consents(order.consents, planned.plan, host, planned.levers.hierarchy)
         _break_circuit(folder, planned.plan, host.wall_clock(), again=order.again)
-        subject = Treated(planned.plan.makers, order.scope.maker, order.scope.below, order.scope.zombie)
-        before = _look_before(host, subject, order, talk)
+        before = _look_before(
+            host, Treated(planned.plan.makers, order.scope.maker, order.scope.below, order.scope.zombie), order, talk
+        )
     journal = _begin(folder, host, planned.plan, order, before, talk.attention.point)
     work = _Work(host, planned, order, Hands(Writer(order.root or b"", talk.attention.point), journal), talk)
     receipts = WayBack(work.hands, talk.attention, planned.levers.has_systemd).guard(work.run_all)
@@ -139,7 +140,8 @@ class _Work:
         rest = [step for step in steps if step.expected is not None or step.is_for_people]
         if rest and any(receipt.status == "done" for receipt in receipts) and self.order.root is None:
             rest = self._looked_again(len(first))
-        self._remember()
+        found = self.planned.autopsy
+        self.serials = frozenset(body.zombie.serial for body in found.bodies) if found else frozenset()
         receipts += [self._one(step) for step in rest]
         with suppress(OSError):  # every step has its own line
             self.hands.journal.add("end", outcome="done")
@@ -168,10 +170,6 @@ class _Work:
         done = self.executor.run(step)
         self.spared.update(step.instead_of)
         return done
-
-    def _remember(self) -> None:
-        found = self.planned.autopsy
-        self.serials = frozenset(body.zombie.serial for body in found.bodies) if found else frozenset()
 
     def _stock(self) -> int | None:
         with self.talk.attention.at_ease():

@@ -79,8 +79,9 @@ def pod_sources(cri_socket: str | None, config: str | None, *, kube_api: bool) -
     if not kube_api:
         return PodSources(cri_socket)
     known = load_config(config, {})
-    api = Api(known.text("kubernetes_api"), known.text("kubernetes_account"))
-    return PodSources(cri_socket, api, known.text("kubernetes_node"))
+    return PodSources(
+        cri_socket, Api(known.text("kubernetes_api"), known.text("kubernetes_account")), known.text("kubernetes_node")
+    )
 
 
 def watch_pods(host: Host, sources: PodSources) -> PodsWatch | None:

@@ -205,14 +205,14 @@ def _given_manifests(folder: bytes | None) -> Declared:
     gaps: list[Gap] = []
     with bounded(f"cannot read the manifests in {shown(folder)}", Budget(_FOLDER_BYTES, 4, "manifests")):
         found = tuple(read_manifests(Files(FolderTree(folder)), (b"/",), gaps))
-    inside = tuple(dataclasses.replace(one, path=one.path.lstrip("/")) for one in found)
-    return Declared(inside, tuple(gaps))
+    return Declared(tuple(dataclasses.replace(one, path=one.path.lstrip("/")) for one in found), tuple(gaps))
 
 
 def _with_manifests(services: Services, given: Declared) -> Services:
     here = services.declared
-    declared = here._replace(workloads=(*here.workloads, *given.workloads), gaps=(*here.gaps, *given.gaps))
-    return dataclasses.replace(services, declared=declared)
+    return dataclasses.replace(
+        services, declared=here._replace(workloads=(*here.workloads, *given.workloads), gaps=(*here.gaps, *given.gaps))
+    )
 
 
 def _audit_manifests(folder: bytes, given: Declared, knowledge: KnowledgeBase) -> Audited:
@@ -258,13 +258,10 @@ def _audited(
     """`seen`: when, of whom, and what was looked at."""
     judged = judge_services(services, knowledge, subject)
     refused = tuple(Gap(f"files: {shown(refusal.path)}", refusal.reason) for refusal in files.refusals[:100])
-    gaps = (*gaps, *_untold(judged), *_unasked(judged, services), *judged.unread_workloads, *refused)
-    return Audited(judged, judge_audit(judged, seen[0]), services, *seen, gaps)
-
-
-def _untold(judged: Audit) -> tuple[Gap, ...]:
     hint = "is this the root of a system that systemd runs?"
-    return (Gap("units", judged.cannot_tell, hint),) if judged.cannot_tell else ()
+    untold = (Gap("units", judged.cannot_tell, hint),) if judged.cannot_tell else ()
+    gaps = (*gaps, *untold, *_unasked(judged, services), *judged.unread_workloads, *refused)
+    return Audited(judged, judge_audit(judged, seen[0]), services, *seen, gaps)
 
 
 def _unasked(judged: Audit, services: Services) -> tuple[Gap, ...]:

@@ -8,6 +8,7 @@ import os
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
+from zombiescope import pipeline
 from zombiescope.analysis.autopsy import (
     NOBODY,
     Autopsy,
@@ -46,7 +47,7 @@ from zombiescope.pipeline.mistyped import refuse_maker
 from zombiescope.pipeline.opening import Progress
 from zombiescope.probes.cgroups import read_memory_hierarchy
 from zombiescope.probes.readers.cgroup_census import read_census, read_one_look
-from zombiescope.probes.readers.holders import read_deleted_tasks, read_socket_pins
+from zombiescope.probes.readers.holders import read_deleted_tasks, read_shared_memory_holders, read_socket_pins
 from zombiescope.probes.readers.memcg_residual import read_residuals
 from zombiescope.probes.readers.node import read_identity, read_shape
 from zombiescope.probes.readers.page_pins import read_page_pins
@@ -174,8 +175,6 @@ def _with_file_holders(host: Host, walk: Walk) -> tuple[Walk, tuple[Gap, ...]]:
     wanted = files_in_question(walk.zombies)
     if not wanted:
         return walk, ()
-    from zombiescope.probes.readers.holders import read_shared_memory_holders  # noqa: PLC0415
-
     found = read_shared_memory_holders(host, wanted)
     if isinstance(found, Gap):
         return walk, (found,)
@@ -183,9 +182,7 @@ def _with_file_holders(host: Host, walk: Walk) -> tuple[Walk, tuple[Gap, ...]]:
 
 
 def _gaps(census: Census | Gap, residuals: Residuals | Gap) -> tuple[Gap, ...]:
-    gaps = []
-    if isinstance(census, Gap):
-        gaps.append(census.about("reconciliation.counted_minus_live"))
+    gaps = [census.about("reconciliation.counted_minus_live")] if isinstance(census, Gap) else []
     if isinstance(residuals, Gap):
         gaps.append(residuals.about("reconciliation.residual_pages"))
     elif residuals.unsplit:
@@ -234,9 +231,8 @@ def names_for(host: Host, walk: Walk, state: bytes | None = None) -> KnownPods:
     """Of the pods that left zombies; most hosts have none."""
     if not any(b"pod" in zombie.path for zombie in walk.zombies):
         return NOBODY
-    from zombiescope.pipeline.asking_pods import read_known_pods  # noqa: PLC0415
 
-    return read_known_pods(host, None if state is None else os.fsdecode(state))
+    return pipeline.asking_pods.read_known_pods(host, None if state is None else os.fsdecode(state))
 
 
 def _gaps_of(every: Autopsy, wanted: Autopsy, choice: Choice) -> list[Gap]:
@@ -253,15 +249,15 @@ def _gaps_of(every: Autopsy, wanted: Autopsy, choice: Choice) -> list[Gap]:
 
 def _recalled(host: Host, progress: Progress) -> Gathered:
     """What a recording kept of an autopsy; where it kept none, what its plain files tell, and why there is no more."""
-
     kept = recall(host)
     if isinstance(kept, Gathered):
         return kept
     seen = gather(host, progress)
     if not kept:
         return seen
-    walk = seen.walk._replace(gaps=(Gap("zombies", kept, "run zombiescope on the host itself"), *seen.walk.gaps))
-    return seen._replace(walk=walk)
+    return seen._replace(
+        walk=seen.walk._replace(gaps=(Gap("zombies", kept, "run zombiescope on the host itself"), *seen.walk.gaps))
+    )
 
 
 def chosen(autopsy: Autopsy, choice: Choice, now: float, known: KnownPods = NOBODY) -> Autopsy:
@@ -345,9 +341,7 @@ def _unnamed_walk(walk: Walk) -> Walk:
 
 
 def _unnamed(pin: Pin) -> Pin:
-    if pin.holder is None:
-        return pin
-    return pin._replace(holder=pin.holder._replace(name=_NAMELESS, cgroup=None))
+    return pin if pin.holder is None else pin._replace(holder=pin.holder._replace(name=_NAMELESS, cgroup=None))
 
 
 def _page_free(pins: PageFreePins) -> PageFreePins:

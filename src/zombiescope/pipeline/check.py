@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from zombiescope import pipeline
 from zombiescope.analysis.knowledge import DeclaredNeed, KnowledgeBase
 from zombiescope.analysis.scan import Population, derive_population
 from zombiescope.analysis.trend import slope_per_second
@@ -125,9 +126,11 @@ def check(
     if target.image is None and not target.is_manifests_alone and not _is_unpacked_image(host, target):
         reasons += _counts(host, settings.limits, watching, progress.window, untold)
     if target.image is not None or auditing.has_files(host):
-        audited = _audit(target, knowledge.with_needs(settings.needs), progress.image)
-        if isinstance(audited, ObservationError):
-            reasons.append(unknown("audit", Gap("units", f"{audited.what}: {audited.why}", audited.hint)))
+        window = ServicesWindow(_AUDIT_SECONDS, with_zombies=False)
+        try:
+            audited = auditing.audit(target, knowledge.with_needs(settings.needs), window, progress.image)
+        except ObservationError as error:
+            reasons.append(unknown("audit", Gap("units", f"{error.what}: {error.why}", error.hint)))
         else:
             reasons += _unit_reasons(audited, host, settings.limits)
             gaps = audited.gaps
@@ -193,10 +196,9 @@ def _remembered(host: Host, state: bytes) -> GrowthSeen | Gap | None:
     """From the agent's history, where one is kept and is recent; a host without one is judged by its counts alone."""
     if not state or host.label != "this host":
         return None
-    from zombiescope.pipeline.recall import recent_from_history  # noqa: PLC0415 (most hosts keep none)
 
     try:
-        recent = recent_from_history(host, state)
+        recent = pipeline.recall.recent_from_history(host, state)
     except ObservationError as error:
         return Gap("growth", f"{error.what}: {error.why}", error.hint)
     found = recent.growth if recent else None
@@ -240,15 +242,6 @@ def _with(case: Case, population: Population | Gap) -> Case:
 def _population(host: Host, hierarchy: Hierarchy) -> Population | Gap:
     census = read_census(host, hierarchy)
     return derive_population(census) if isinstance(census, Census) else census
-
-
-def _audit(
-    target: auditing.Target, knowledge: KnowledgeBase, reading: Callable[[int, int], None]
-) -> auditing.Audited | ObservationError:
-    try:
-        return auditing.audit(target, knowledge, ServicesWindow(_AUDIT_SECONDS, with_zombies=False), reading)
-    except ObservationError as error:
-        return error
 
 
 def _unit_reasons(audited: auditing.Audited, host: Host, limits: Limits) -> list[GateReason]:

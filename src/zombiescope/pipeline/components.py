@@ -74,8 +74,12 @@ def _vendored() -> Iterator[Component]:
     except FileNotFoundError:
         return
     for part in listed:
-        text = folder.joinpath(part["licence_file"]).read_text(encoding="utf-8")
-        yield Component(part["name"], part["version"], part["licence"], text)
+        yield Component(
+            part["name"],
+            part["version"],
+            part["licence"],
+            folder.joinpath(part["licence_file"]).read_text(encoding="utf-8"),
+        )
 
 
 def _installed() -> Iterator[Component]:

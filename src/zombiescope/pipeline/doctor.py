@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from zombiescope import pipeline
 from zombiescope.analysis.autopsy import Autopsy
 from zombiescope.analysis.held import derive_remains
 from zombiescope.analysis.maker import fold_flows
@@ -57,8 +58,7 @@ class Examination(Filling):
         if isinstance(snapshot.hierarchy, Gap):
             return case
         self._since = snapshot.taken_at
-        census = read_census(self._host, snapshot.hierarchy)
-        later = snapshot._replace(census=census, taken_at=self._host.wall_clock())
+        later = snapshot._replace(census=read_census(self._host, snapshot.hierarchy), taken_at=self._host.wall_clock())
         outcome = self._host.experiment(FACT, lambda: to_outcome(self._dissect()))
         remains = _NOT_HERE if outcome is None else of_outcome(outcome, Remains, _GARBLED)
         known = () if isinstance(remains, Gap) else (left.maker for left in remains.makers)
@@ -69,13 +69,11 @@ class Examination(Filling):
         )
 
     def _dissect(self) -> Remains | Gap:
-        from zombiescope.pipeline.autopsy import dissect  # noqa: PLC0415 (a replay does not pay for it)
-
         machine = beside_recording(self._host)
         if not isinstance(machine, LiveHost):
             return _NOT_HERE
         try:
-            found = dissect(machine, state=self._state)
+            found = pipeline.autopsy.dissect(machine, state=self._state)
         except ObservationError as error:
             return Gap(FACT, error.why, error.hint)
         if found.walk.tier in (Tier.PAGES, Tier.RESIDUAL):
@@ -117,9 +115,7 @@ def examine(  # noqa: PLR0913 (what to look at, for how long, and what is known 
     judged: list[tuple[Audit, UnitFiles]] = []
 
     def audit(live: Live) -> tuple[Audit, UnitFiles]:
-        from zombiescope.pipeline.audit import audit_of_window  # noqa: PLC0415 (a replay does not pay for it)
-
-        judged.append(audit_of_window(live))
+        judged.append(pipeline.audit.audit_of_window(live))
         return judged[-1]
 
     window = Window(Scene(host, hierarchy, host.wall_clock(), audit, parents, believe_lab, flows, pods))

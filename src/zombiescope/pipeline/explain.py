@@ -92,8 +92,7 @@ class Library:
         if more := told.get("also"):
             rows.append(("also", more))
         rows.append(("does not help", told["vain"]))
-        finding = next((each.id for each in FINDINGS.values() if name in each.pins), "")
-        rows.append(("finding", finding))
+        rows.append(("finding", next((each.id for each in FINDINGS.values() if name in each.pins), "")))
         yield Page(name, "pin", told["what"], tuple(rows), "zombiescope autopsy --by pin")
 
     @staticmethod
@@ -115,10 +114,11 @@ class Library:
 
 
 def _metric_page(metric: Metric) -> Page:
-    rows = [("kind", str(metric.kind))]
-    if metric.labels:
-        rows.append(("labels", ", ".join(metric.labels)))
-    rows.append(("no sample", "absent means not known or nothing to report; it is never zero by default"))
+    rows = [
+        ("kind", str(metric.kind)),
+        *([("labels", ", ".join(metric.labels))] if metric.labels else []),
+        ("no sample", "absent means not known or nothing to report; it is never zero by default"),
+    ]
     return Page(metric.name, "metric", metric.help, tuple(rows), "zombiescope export rules")
 
 

@@ -24,6 +24,4 @@ def open_host(root: bytes | None, config: Config | None = None) -> Host:
         except UsageError:
             return host  # whoever needs a value of it says what is wrong there
     names = config.text("kubernetes_node"), config.text("kubernetes_cluster")
-    if not any(names):
-        return host
-    return told(host, *names)
+    return told(host, *names) if any(names) else host

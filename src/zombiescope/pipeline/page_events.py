@@ -113,8 +113,15 @@ class _Findings:
             return
         since, words, severity = self._open.pop(name)
         if at >= self._asked.begin and since <= self._asked.end:
-            row = {"id": name, "from": max(since, self._asked.begin), "to": min(at, self._asked.end)}
-            self.rows.append({**row, "severity": severity, "words": words})
+            self.rows.append(
+                {
+                    "id": name,
+                    "from": max(since, self._asked.begin),
+                    "to": min(at, self._asked.end),
+                    "severity": severity,
+                    "words": words,
+                }
+            )
 
 
 def _findings(happenings: Iterable[Happening], asked: Asked) -> Json:
@@ -186,10 +193,12 @@ def follows(folder: bytes, query: Query) -> Json:
     """What follows what in a range, tested against chance."""
     ranges = Ranges(folder)
     asked = asked_of(query, ranges.span())
-    timeline = _timeline(ranges, asked)
-    found = correlate(timeline)
-    rows = render_follows(found)
-    body = {"schema": "zombiescope.follows/1", "from": asked.begin, "to": asked.end, "rows": rows}
+    body = {
+        "schema": "zombiescope.follows/1",
+        "from": asked.begin,
+        "to": asked.end,
+        "rows": render_follows(correlate(_timeline(ranges, asked))),
+    }
     return {**body, "gaps": rendered_gaps(ranges.gaps)}
 
 
@@ -199,7 +208,6 @@ def _timeline(ranges: Ranges, asked: Asked) -> Timeline:
     if bounds:
         watched = (Interval(max(bounds[0].begin, asked.begin), min(bounds[-1].until, asked.end)),)
         watched = without(watched, (Interval(pause.since, pause.until) for pause in pauses_in(ranges, asked)))
-    happenings = ranges.happenings(asked.begin, asked.end)
-    marks, holes = told_apart(each for each in happenings if each.what in IN_HISTORY)
+    marks, holes = told_apart(each for each in ranges.happenings(asked.begin, asked.end) if each.what in IN_HISTORY)
     seen = {what: without(watched, holes.get(what, ())) for what in IN_HISTORY.values()}
     return Timeline(asked.begin, asked.end, tuple(sorted(chain.from_iterable(marks.values()))), seen)

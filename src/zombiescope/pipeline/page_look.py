@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
+from zombiescope import history, pipeline, presenters
 from zombiescope.analysis.day import SATURATED, ZOMBIES, Day, day_of
 from zombiescope.diagnosis.audit import Audit
 from zombiescope.diagnosis.audit_findings import judge_audit
@@ -67,8 +68,9 @@ def look(subject: Subject) -> Looked:
     examined = examine(host, subject.seconds, state=state, thresholds=subject.thresholds)
     if state is None and subject.state is not None and isinstance(examined.case.growth, Gap):
         # The history of a recording lies beside it, and has its time.
-        growth = growth_of(host, subject.state, subject.thresholds)
-        examined = examined._replace(case=examined.case._replace(growth=growth))
+        examined = examined._replace(
+            case=examined.case._replace(growth=growth_of(host, subject.state, subject.thresholds))
+        )
     dissected = _dissected(host, examined)
     plan = plan_seen(host, examined, None if isinstance(dissected, Gap) else dissected.autopsy)
     return _looked(subject, examined, dissected, plan)
@@ -95,10 +97,9 @@ def read_day(state: bytes | None, now: float) -> Day | Gap:
     """What the small pictures show of the last day."""
     if state is None:
         return NO_HISTORY.about("numbers[].day")
-    from zombiescope.history.reader import Past  # noqa: PLC0415 (many hosts keep none)
 
     try:
-        past = Past(state, now - _DAY, now + 1.0, frozenset({ZOMBIES, SATURATED}))
+        past = history.reader.Past(state, now - _DAY, now + 1.0, frozenset({ZOMBIES, SATURATED}))
         day = day_of(past.samples(), ())
         for each in past.happenings:
             day.happened(each.at, each.what, each.detail)
@@ -178,11 +179,9 @@ def _past(subject: Subject) -> tuple[Json | None, tuple[Gap, ...]]:
         return None, (Gap("actions", "a recording does not keep what was applied", "zombiescope actions, on the host"),)
     if subject.state is None:
         return None, (Gap("actions", "no state folder was given", "zombiescope serve --state DIR"),)
-    from zombiescope.pipeline.past_actions import past_actions  # noqa: PLC0415
-    from zombiescope.presenters.actions import render_actions  # noqa: PLC0415
 
     try:
-        found = past_actions(os.fsdecode(subject.state), _MOST_ACTIONS)
+        found = pipeline.past_actions.past_actions(os.fsdecode(subject.state), _MOST_ACTIONS)
     except (ZombiescopeError, OSError) as error:
         return None, (Gap("actions", reason_of(error)),)
-    return render_actions(found.state, found.total, found.actions, found), ()
+    return presenters.actions.render_actions(found.state, found.total, found.actions, found), ()

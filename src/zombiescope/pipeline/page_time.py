@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -149,16 +149,12 @@ def _read(ranges: Ranges, asked: Asked, names: Iterable[str]) -> tuple[bool, Jso
         return False, _thin(buckets, names), pauses_in(ranges, asked)
     columns = list(ranges.columns(asked.begin - 2 * MINUTE, asked.end + MINUTE, wanted))
     away = tuple(_pauses_of(columns, asked))
-    samples = sum(_inside(each.times, asked) for each in columns)
+    samples = sum(bisect_right(each.times, asked.end) - bisect_left(each.times, asked.begin) for each in columns)
     if samples <= _RAW_SAMPLES * asked.points:
         return True, _raw(columns, asked, names, counters), away
     for each in columns:
         buckets.take(each.boot, each.times, each.values)
     return False, _thin(buckets, names), away
-
-
-def _inside(times: Sequence[float], asked: Asked) -> int:
-    return bisect_right(times, asked.end) - bisect_left(times, asked.begin)
 
 
 def _pauses_of(columns: Iterable[Columns], asked: Asked) -> Iterator[Pause]:

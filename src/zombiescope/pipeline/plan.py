@@ -110,8 +110,7 @@ def make_plan(  # noqa: PLR0913 (what to look at, for how long, and who may be a
     hierarchy = read_memory_hierarchy(host)
     autopsy, autopsy_gaps = _autopsy(host, hierarchy, scope, examined.autopsy, _other_makers(audited, makers))
     files = audited.services.files if audited else None
-    asked = audited is not None and audited.audit.was_systemd_asked
-    levers = _levers(host, hierarchy, autopsy, files, asked=asked)
+    levers = _levers(host, hierarchy, autopsy, files, asked=audited is not None and audited.audit.was_systemd_asked)
     activity = activity_of(examined.case, taken_at)._replace(makers=makers)
     if scope.is_narrow:
         mine = {body.maker for body in autopsy.bodies} if autopsy else set()
@@ -144,8 +143,13 @@ def _audit(
     except ObservationError as error:
         return None, (Gap("findings", error.why, error.hint),)
     if found.audit.subject is AuditSubject.HOST and not found.audit.was_systemd_asked:
-        why = "no systemd answers here, so no unit can be judged or stopped"
-        return found, (Gap("findings", why, "stop what makes zombies by whatever starts it"),)
+        return found, (
+            Gap(
+                "findings",
+                "no systemd answers here, so no unit can be judged or stopped",
+                "stop what makes zombies by whatever starts it",
+            ),
+        )
     return found, ()
 
 
@@ -184,8 +188,13 @@ def plan_for(host: Host, examined: Examined) -> Plan | Gap:
     if not isinstance(host, LiveHost):
         return _REPLAYED
     audit, files = examined.judged or (None, None)
-    hierarchy = examined.case.last.snapshot.hierarchy
-    levers = _levers(host, hierarchy, examined.autopsy, files, asked=audit is not None and audit.was_systemd_asked)
+    levers = _levers(
+        host,
+        examined.case.last.snapshot.hierarchy,
+        examined.autopsy,
+        files,
+        asked=audit is not None and audit.was_systemd_asked,
+    )
     return propose(examined.diagnosis, examined.autopsy, audit, levers, activity=activity_of(examined.case))
 
 
@@ -193,8 +202,13 @@ def plan_seen(host: Host, examined: Examined, autopsy: Autopsy | None) -> Plan |
     """As `plan_for`; of a recording, what would free what it kept: without unit files it leaves out who makes them."""
     if isinstance(host, LiveHost) or autopsy is None:
         return plan_for(host, examined)
-    levers = _levers(host, examined.case.last.snapshot.hierarchy, autopsy, None, asked=False)
-    return propose(examined.diagnosis, autopsy, None, levers, activity=activity_of(examined.case))
+    return propose(
+        examined.diagnosis,
+        autopsy,
+        None,
+        _levers(host, examined.case.last.snapshot.hierarchy, autopsy, None, asked=False),
+        activity=activity_of(examined.case),
+    )
 
 
 def activity_of(case: Case, since: float | None = None) -> Activity:

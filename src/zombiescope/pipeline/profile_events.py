@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from zombiescope import pipeline
 from zombiescope.analysis.core_saturation import parse_causes
 from zombiescope.analysis.nic_resets import derive_resets
 from zombiescope.config import thresholds_for
@@ -145,11 +146,10 @@ def keeper(
 
     A finding is an event when it comes, not as long as it is there: a sick machine would keep everything.
     """
-    watches: list[Watch] = []
-    if "nic-reset" in around:
-        watches.append(_Resets(believe_users=believe_users).since_last)
-    if "finding" in around and scans:
-        watches.append(_Findings(_findings).since_last)
+    watches: list[Watch] = [
+        *([_Resets(believe_users=believe_users).since_last] if "nic-reset" in around else []),
+        *([_Findings(_findings).since_last] if "finding" in around and scans else []),
+    ]
     if state is not None and around:
         watches.append(_Remembered(state, frozenset(_REMEMBERED[event] for event in around)).since_last)
     return lambda span: [event for watch in watches for event in watch(span)]
@@ -207,10 +207,11 @@ class _Findings:
 
 
 def _findings() -> dict[str, Severity] | None:
-    from zombiescope.pipeline.scan import scan  # noqa: PLC0415 (an agent that only shows captures does not pay for it)
 
     try:
-        found = scan(LiveHost(), with_bytes=False, thresholds=thresholds_for(None, is_live=True)).diagnosis.findings
+        found = pipeline.scan.scan(
+            LiveHost(), with_bytes=False, thresholds=thresholds_for(None, is_live=True)
+        ).diagnosis.findings
     except ZombiescopeError:
         return None
     return {one.id: one.severity for one in found if one.verdict is Verdict.PRESENT}

@@ -8,6 +8,7 @@ import os
 import stat
 from typing import NamedTuple
 
+from zombiescope import history
 from zombiescope.analysis.growth import Growth
 from zombiescope.analysis.recall import (
     ALL,
@@ -51,30 +52,26 @@ def recall(
     host: Host, folder: bytes, seconds: float | None, at: float | None = None, limits: Thresholds = USUAL
 ) -> Recalled:
     """The last `seconds`, or everything; with `at` also that moment. `limits`: what growth is forecast to."""
-    from zombiescope.history.reader import remember  # noqa: PLC0415 (a scan without a history does not pay for it)
-
     now = host.wall_clock()
     since = 0.0 if seconds is None else (at if at is not None else now) - seconds
     until = at if at is not None else 1e12
-    found = remember(folder, since, until)
+    found = history.reader.remember(folder, since, until)
     shape = read_shape(host)
     snapshot = Snapshot(now, "a history", read_identity(host), shape, *(_UNUSED,) * 5)
     moment = moment_at(found.samples, at) if at is not None else None
     mark = limits.zombies_critical
-    ever = found if seconds is None else remember(folder, 0.0, until, frozenset({ALL, UPTIME}))
+    ever = found if seconds is None else history.reader.remember(folder, 0.0, until, frozenset({ALL, UPTIME}))
     numbers = derive_recall(found.samples, _marks(host, shape, limits), onset_over(ever.samples, mark))
     return Recalled(snapshot, numbers, found.happenings, moment, found.samples, found.gaps)
 
 
 def recall_briefly(host: Host, folder: bytes, seconds: float, limits: Thresholds = USUAL) -> Recalled:
     """The last `seconds` in little memory, for whoever asks over HTTP: figures of all samples, growth from a part of them."""
-    from zombiescope.history.reader import Past  # noqa: PLC0415
-
     now, shape = host.wall_clock(), read_shape(host)
-    past, thinned = Past(folder, now - seconds), Thinned(_MOST_WHOLE)
+    past, thinned = history.reader.Past(folder, now - seconds), Thinned(_MOST_WHOLE)
     for sample in past.samples():
         thinned.take(sample)
-    onset = onset_over(Past(folder, wanted=frozenset({ALL, UPTIME})).samples(), limits.zombies_critical)
+    onset = onset_over(history.reader.Past(folder, wanted=frozenset({ALL, UPTIME})).samples(), limits.zombies_critical)
     numbers = derive_thin_recall(thinned, _marks(host, shape, limits), onset)
     snapshot = Snapshot(now, "a history", read_identity(host), shape, *(_UNUSED,) * 5)
     happenings, gaps = past.happenings, list(past.gaps)
@@ -97,15 +94,14 @@ def recent_from_history(host: Host, folder: bytes, limits: Thresholds = USUAL) -
     """None where no history is kept there; a gap where one may be and cannot be read."""
     if not _may_hold_a_history(folder):
         return None
-    from zombiescope.history.reader import has_history, remember  # noqa: PLC0415 (a host without one does not pay for it)
 
     try:
-        if not has_history(folder):
+        if not history.reader.has_history(folder):
             return None
     except OSError as error:
         return Recent(Gap("growth", f"the history cannot be read: {reason_of(error)}", READ_AS), None)
     now = host.wall_clock()
-    found = remember(folder, now - _GROWTH_SECONDS, now + _STALE_SECONDS)
+    found = history.reader.remember(folder, now - _GROWTH_SECONDS, now + _STALE_SECONDS)
     boot = read_identity(host).boot_id
     samples = [sample for sample in found.samples if sample.boot == boot]
     if not samples and found.gaps:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import NamedTuple
 
+from zombiescope import pipeline
 from zombiescope.analysis.growth import Growth
 from zombiescope.analysis.scan import NOT_WATCHED, ReclaimPass, derive_reclaim_pass, derive_scan
 from zombiescope.diagnosis.case import NO_HISTORY, NO_RECLAIM, Case, Observation
@@ -17,6 +18,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.reclaim import ReclaimSeen
 from zombiescope.host.access import Host
 from zombiescope.pipeline.opening import Progress
+from zombiescope.probes import readers
 from zombiescope.probes.cgroups import read_memory_hierarchy
 from zombiescope.probes.readers.cgroup_census import read_census, read_empty_directories, read_live_tree
 from zombiescope.probes.readers.memcg_residual import read_handed_on, read_residuals
@@ -56,33 +58,31 @@ def scan(  # noqa: PLR0913 (what to look at, and what to measure it by)
         progress(f"waiting for reclaim to run, {watch_seconds:g} s")
         seen = watch_reclaim_pass(host, watch_seconds)
         reclaim = (remembered or seen) if isinstance(seen, Gap) else seen
-    case = Case((observation,), thresholds, growth, reclaim=recorded_reclaim(host))
-    return Scanned(observation, glance(case), thresholds, growth, reclaim)
+    return Scanned(
+        observation,
+        glance(Case((observation,), thresholds, growth, reclaim=recorded_reclaim(host))),
+        thresholds,
+        growth,
+        reclaim,
+    )
 
 
 def recorded_reclaim(host: Host) -> ReclaimSeen | Gap:
     """What a recording kept of its window is as good as measured; a live host would have to be watched."""
-    if host.is_live:
-        return NO_RECLAIM
-    from zombiescope.probes.readers.reclaim_rates import ReclaimWindow  # noqa: PLC0415 (a live host does not pay for it)
-
-    return ReclaimWindow(host).seen()
+    return NO_RECLAIM if host.is_live else readers.reclaim_rates.ReclaimWindow(host).seen()
 
 
 def watch_reclaim_pass(host: Host, seconds: float) -> ReclaimPass | Gap:
     """Stamps the begin and the end of every call, and changes nothing; ends with the process, however that ends."""
-    from zombiescope.probes.readers.reclaim_rates import ReclaimWindow  # noqa: PLC0415 (a plain scan does not wait)
-
-    with closing(ReclaimWindow(host)) as window:
+    with closing(readers.reclaim_rates.ReclaimWindow(host)) as window:
         host.wait(seconds)
         return derive_reclaim_pass(window.seen(), host.wall_clock())
 
 
 def _recent(host: Host, state: bytes, thresholds: Thresholds) -> tuple[Growth | Gap, ReclaimPass | None]:
-    from zombiescope.pipeline.recall import recent_from_history  # noqa: PLC0415 (most hosts keep none)
 
     try:
-        recent = recent_from_history(host, state, thresholds)
+        recent = pipeline.recall.recent_from_history(host, state, thresholds)
     except ObservationError as error:
         return Gap("growth", error.why, error.hint), None
     return (recent.growth, recent.reclaim) if recent else (NO_HISTORY, None)
@@ -127,9 +127,7 @@ def observe(
 
 def _with_exact_parents(host: Host, census: Census) -> Census:
     """On v1 only the kernel's own tree tells which zombie lies below which live parent."""
-    from zombiescope.probes.readers.zombie_walk import read_zombie_walk  # noqa: PLC0415 (a plain scan does not pay for it)
-
-    walk = read_zombie_walk(host)
+    walk = readers.zombie_walk.read_zombie_walk(host)
     if isinstance(walk, Gap):
         return census._replace(gaps=(walk.about("parents[].zombies"),))
     return census._replace(parents=walk.count_by_parent(), gaps=())

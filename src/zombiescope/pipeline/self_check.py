@@ -199,8 +199,7 @@ def _joined(gaps: tuple[Gap, ...]) -> Gap:
 
 
 def _levers(host: Host, hierarchy: Hierarchy) -> str | Gap:
-    children = [b"/" + name for name in host.subdirectories(hierarchy.place(b"/"))[:16]]
-    levers = read_levers(host, hierarchy, children)
+    levers = read_levers(host, hierarchy, [b"/" + name for name in host.subdirectories(hierarchy.place(b"/"))[:16]])
     files = [*levers.control_files, *levers.node_reclaim]
     if not files:
         return Gap("", "no file of a live cgroup frees memory on demand")

@@ -12,9 +12,12 @@ import urllib.parse
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from zombiescope import history
 from zombiescope.analysis.comparing import Correlation, common, derive_correlation, joined
 from zombiescope.analysis.event_file import cluster_marks, parse_events, ray_marks
 from zombiescope.analysis.nic_resets import derive_resets
+from zombiescope.analysis.recall import pauses
+from zombiescope.config import load_config
 from zombiescope.diagnosis.case import Case
 from zombiescope.errors import ObservationError, reason_of
 from zombiescope.facts.gap import Gap
@@ -23,6 +26,7 @@ from zombiescope.facts.kernel_log import LogEventKind
 from zombiescope.facts.names import shown, unshown
 from zombiescope.host.access import Host
 from zombiescope.host.children import ask_program
+from zombiescope.host.cluster_api import Api, fetch_list, pods_path
 from zombiescope.host.safe_open import read_named
 from zombiescope.host.web_server import fetch_json, is_address
 from zombiescope.probes.readers.systemd_state import read_restart_times
@@ -69,8 +73,9 @@ _LEAST_STEP = 15.0
 
 def read_query(address: str, query: str, begin: float, end: float) -> list[tuple[float, float]]:
     """What a Prometheus says over that time, all series of the answer added up. Raises ObservationError."""
-    step = max((end - begin) / _MOST_STEPS, _LEAST_STEP)
-    asked = urllib.parse.urlencode({"query": query, "start": begin, "end": end, "step": step})
+    asked = urllib.parse.urlencode(
+        {"query": query, "start": begin, "end": end, "step": max((end - begin) / _MOST_STEPS, _LEAST_STEP)}
+    )
     answer = fetch_json(f"{address.rstrip('/')}/api/v1/query_range?{asked}")
     what = f"cannot use the answer of {address}"
     try:
@@ -88,9 +93,6 @@ def read_query(address: str, query: str, begin: float, end: float) -> list[tuple
 
 def _cluster(node: str) -> tuple[tuple[Mark, ...], tuple[Gap, ...]]:
     """Of the cluster that the configuration names, or that this pod runs in; of one node, as far as an event says where."""
-    from zombiescope.config import load_config  # noqa: PLC0415 (only where it is asked for)
-    from zombiescope.host.cluster_api import Api, fetch_list, pods_path  # noqa: PLC0415
-
     config = load_config(None, {})
     api = Api(config.text("kubernetes_api"), config.text("kubernetes_account"))
     where = node or config.text("kubernetes_node")
@@ -265,11 +267,9 @@ def _add_history(axis: _Axis, past: Past, end: float) -> None:
     """Events and the number of zombies that the agent remembers; none where no agent keeps a history."""
     if past.state is None or not past.seconds:
         return
-    from zombiescope.analysis.recall import pauses  # noqa: PLC0415 (most looks have no past)
-    from zombiescope.history.reader import remember  # noqa: PLC0415
 
     try:
-        found = remember(past.state, end - past.seconds, end)
+        found = history.reader.remember(past.state, end - past.seconds, end)
     except ObservationError as error:
         axis.gaps.append(Gap("timeline", error.why, error.hint))
         return

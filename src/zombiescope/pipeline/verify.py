@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
+from zombiescope import history, presenters
 from zombiescope.analysis.comparing import ComparedRow, ShareChange, share_change
 from zombiescope.analysis.maker import unit_maker
 from zombiescope.analysis.recovery import Period, Tries, derive_rows, query_row
@@ -23,7 +24,6 @@ from zombiescope.host.access import Host
 from zombiescope.host.live import LiveHost
 from zombiescope.pipeline.past_actions import Opened, open_action
 from zombiescope.pipeline.timeline import read_jobs, read_query
-from zombiescope.presenters.receipt_text import verify_body
 from zombiescope.probes.readers.node import read_identity
 from zombiescope.remedies.receipts import Verified
 from zombiescope.watching.recovery import Treated, watch_recovery
@@ -85,7 +85,7 @@ def _of_action(asked: Asked, host: Host, progress: Progress) -> Verified:
 def _kept(folder: str, seen: Verified, at: float) -> Verified:
     """Beside the journal, for whoever asks later whether it held. A folder that refuses it takes nothing from the answer."""
     try:
-        keep_check(folder, {"at": round(at, 3), **verify_body(seen)})
+        keep_check(folder, {"at": round(at, 3), **presenters.receipt_text.verify_body(seen)})
     except OSError as error:
         why = f"the verdict could not be kept: {reason_of(error)}"
         return seen._replace(gaps=(*seen.gaps, Gap("kept", why, "make room in the state folder, then verify again")))
@@ -102,8 +102,7 @@ def _since(asked: Asked, host: Host, taken_at: float, progress: Progress) -> Ver
         watched = watch_recovery(host, Treated((), None, None), asked.window, progress)
         later, more = Period(watched.samples, "window", taken_at, host.wall_clock()), (*more, *watched.gaps)
     jobs = _Jobs(asked, host.wall_clock())
-    tries = jobs.tries(asked.since, asked.since, later)
-    rows = derive_rows(before, later, (), tries, generator=random.Random(_SEED))
+    rows = derive_rows(before, later, (), jobs.tries(asked.since, asked.since, later), generator=random.Random(_SEED))
     rows += jobs.queried(asked.since, asked.since)
     outcome = beside_the_verdict(judge_rows(rows), rows)
     told = (*gaps, *more, *jobs.gaps)
@@ -120,8 +119,7 @@ def _before(state: str, until: float, makers: Sequence[str], begin: Entry) -> tu
     found, gaps = _remembered(state, until - _BEFORE_SECONDS, until, makers)
     if found.seconds >= _LEAST_HISTORY_SECONDS:
         return found, gaps
-    samples = tuple(_samples(begin.get("before_samples", ())))
-    window = Period(samples, "window", until - _BEFORE_SECONDS, until)
+    window = Period(tuple(_samples(begin.get("before_samples", ()))), "window", until - _BEFORE_SECONDS, until)
     return (window, ()) if window.seconds > found.seconds else (found, gaps)
 
 
@@ -136,10 +134,9 @@ def _samples(plain: Any) -> Iterable[Sample]:
 
 
 def _remembered(state: str, since: float, until: float, makers: Sequence[str]) -> tuple[Period, tuple[Gap, ...]]:
-    from zombiescope.history.reader import remember  # noqa: PLC0415 (a host without a history does not pay for it)
 
     try:
-        found = remember(unshown(state), since, until)
+        found = history.reader.remember(unshown(state), since, until)
     except ObservationError as error:
         return Period((), "history", since, until), (Gap("rows[].before", error.why, error.hint),)
     samples = _with_restarts([each for each in found.samples if each.at < until], found.happenings, makers)

@@ -103,9 +103,7 @@ def render_actions_text(state: str, total: int, actions: Sequence[PastAction]) -
 def _action_lines(action: PastAction) -> list[RenderableType]:
     line = Text(action.id, style="bold").append(f"   {_when(action.begun_at)}   {_came(action)}   ", style="")
     line.append(_UNDO[action.undo], style=_STYLES.get(action.undo, "dim"))
-    rows: list[RenderableType] = [line]
-    if action.root:
-        rows.append(Text(f"    in the image {action.root}"))
+    rows: list[RenderableType] = [line, *([Text(f"    in the image {action.root}")] if action.root else [])]
     done = [step for step in action.steps if step.status != "for-people"]
     rows += [Block(f"    {step.status}", [step.title], style="", width=15) for step in done]
     rows += _checked(action)
@@ -126,8 +124,14 @@ def _checked(action: PastAction) -> list[RenderableType]:
         return []
     last = action.checks[-1]
     word, style = _HELD[last["verdict"]]
-    line = Text(word, style=style).append(f", checked {_when(last['at'])}: {last['why']}", style="")
-    return [Block("    verify", [line], style="", width=15)]
+    return [
+        Block(
+            "    verify",
+            [Text(word, style=style).append(f", checked {_when(last['at'])}: {last['why']}", style="")],
+            style="",
+            width=15,
+        )
+    ]
 
 
 def _came(action: PastAction) -> str:
@@ -145,5 +149,6 @@ def _next(actions: Sequence[PastAction], undoable: Sequence[PastAction]) -> Comm
     if undoable:
         return Command(f"to take {undoable[0].id} back", undoable[0].undo_line)
     first = actions[0]
-    verify = first.undo_line.replace("undo", "verify", 1).replace(" --yes", "", 1)
-    return Command(f"to see whether {first.id} holds", verify)
+    return Command(
+        f"to see whether {first.id} holds", first.undo_line.replace("undo", "verify", 1).replace(" --yes", "", 1)
+    )

@@ -136,7 +136,11 @@ def _counts(audit: Audit) -> Prose:
 
 def _workloads(audit: Audit, *, every: bool) -> list[RenderableType]:
     """Beside systemd: what starts for ever and leaves cgroups, what nothing needs; then what runs undeclared."""
-    rows = [one for one in audit.workloads if every or (one.starts and _workload_matters(one))]
+    rows = [
+        one
+        for one in audit.workloads
+        if every or (one.starts and (one.may_loop or one.lives.for_ever is None or one.need is Need.UNNEEDED))
+    ]
     parts: list[RenderableType] = []
     if rows:
         columns = [
@@ -156,15 +160,10 @@ def _workload(one: WorkloadAudit) -> list[Cell]:
     per_day = f", {one.lives.per_day:,.4g} per day" if one.lives.per_day else ""
     for_ever = f"{_YES_NO[one.lives.for_ever]}{per_day}"
     why = f"{one.lives.why}; {one.why}"
-    leaves = _YES_NO[one.lives.leaves_cgroups]
-    return [Text(one.name, style=style), for_ever, leaves, Text(one.need, style=style), why]
+    return [Text(one.name, style=style), for_ever, _YES_NO[one.lives.leaves_cgroups], Text(one.need, style=style), why]
 
 
 _YES_NO = {True: "yes", False: "no", None: "?"}
-
-
-def _workload_matters(one: WorkloadAudit) -> bool:
-    return one.may_loop or one.lives.for_ever is None or one.need is Need.UNNEEDED
 
 
 def _running(found: CrossCheck | None) -> list[RenderableType]:

@@ -125,11 +125,12 @@ def _headline(autopsy: Autopsy) -> str:
 
 def _reconciled(walk: Walk, autopsy: Autopsy) -> Text:
     found = autopsy.reconciliation
-    parts = [f"seen by {_TIERS.get(walk.tier, walk.tier)}"]
-    parts.append(f"{count(found.walk)} walked, {count(found.counted_minus_live)} counted")
-    parts.append(f"pages: {count(found.walk_pages)} walked, {count(found.residual_pages)} in memory.stat")
-    if found.agree:
-        parts.append("all counts agree")
+    parts = [
+        f"seen by {_TIERS.get(walk.tier, walk.tier)}",
+        f"{count(found.walk)} walked, {count(found.counted_minus_live)} counted",
+        f"pages: {count(found.walk_pages)} walked, {count(found.residual_pages)} in memory.stat",
+        *(["all counts agree"] if found.agree else []),
+    ]
     if walk.kernel_nanoseconds is not None:
         parts.append(f"{duration(walk.kernel_nanoseconds / 1e9)} in the kernel")
     return Text(" · ".join(parts), style="dim")
@@ -148,9 +149,8 @@ def _overview(autopsy: Autopsy) -> list[RenderableType]:
         _makers(autopsy),
         _table(("held by", "zombies"), pins),
         _table(("freed by", "zombies", "at the cost of"), freed),
+        *([_table(("does not help", "zombies", "because"), useless)] if useless else []),
     ]
-    if useless:
-        tables.append(_table(("does not help", "zombies", "because"), useless))
     return [part for table in tables for part in (Text(), table)]
 
 
@@ -206,8 +206,10 @@ def _grouped(autopsy: Autopsy, group: str, limit: int | None) -> list[Renderable
     for key, number in ranked[: None if limit == 0 else _GROUPS]:
         known = count(None) if key in sampled and not pages[key] else count(pages[key])
         rows.append((key, count(number), f"at least {known}" if key in sampled and pages[key] else known))
-    table = _table((_TITLES[group], "zombies", "pages"), rows, numbers=("zombies", "pages"))
-    return [table, *_left_out(len(ranked) - len(rows))]
+    return [
+        _table((_TITLES[group], "zombies", "pages"), rows, numbers=("zombies", "pages")),
+        *_left_out(len(ranked) - len(rows)),
+    ]
 
 
 Held = dict[str, int | None]
@@ -260,8 +262,10 @@ def _example(body: Body, now: float, alike: int = 0) -> Block:
     """A zombie in a paragraph: the path in full, then what holds it and what would free it."""
     zombie = body.zombie
     age = "age unknown" if zombie.born_at is None else f"{duration(max(now - zombie.born_at, 0))} old"
-    lines = [Text(shown(zombie.path), style="bold")]
-    lines.append(Text(f"id {zombie.id}, {age}, {body.maker}, {_references(zombie.references.total)}", style="dim"))
+    lines = [
+        Text(shown(zombie.path), style="bold"),
+        Text(f"id {zombie.id}, {age}, {body.maker}, {_references(zombie.references.total)}", style="dim"),
+    ]
     held = [f"held by {_pinned(pin)}" for pin in zombie.pins[:_PINS]] or ["held by nothing that could be seen"]
     if len(zombie.pins) > _PINS:
         held.append(f"and by {len(zombie.pins) - _PINS} more")
@@ -295,5 +299,4 @@ def _freed(body: Body) -> str:
 
 
 def _table(names: Sequence[str], rows: Sequence[Sequence[Cell]], numbers: tuple[str, ...] = ("zombies",)) -> Fitting:
-    columns = [Column(name, name in numbers, None if name in numbers else 10) for name in names]
-    return Fitting(columns, rows)
+    return Fitting([Column(name, name in numbers, None if name in numbers else 10) for name in names], rows)

@@ -134,7 +134,10 @@ class Row:
                 line.append(letter, style=STYLES[letter])
             if is_below:
                 yield line
-                yield from (Text(f"{'':{names}}  ").append_text(each) for each in _tail_below(tail, room))
+                yield from (
+                    Text(f"{'':{names}}  ").append_text(each)
+                    for each in wrapped(Text(" ".join(tail.split()), style="dim"), room)
+                )
                 continue
             yield line.append(f"  {tail}", style="dim")
         yield Text(" " * (names + 2) + _time_axis(self._seen.seconds, columns), style="dim", no_wrap=True)
@@ -154,15 +157,11 @@ def _time_axis(seconds: float, columns: int) -> str:
     return line + last.rjust(columns - len(line)) if len(line) + len(last) < columns else line
 
 
-def _tail_below(tail: str, room: int) -> list[Text]:
-    return wrapped(Text(" ".join(tail.split()), style="dim"), room)
-
-
 def render_cores_text(seen: CoresSeen | Gap, root: str | None = None) -> list[RenderableType]:
     if isinstance(seen, Gap):
         first = Prose(f"the cores could not be watched: {seen.reason}", "magenta")
         return [first, *unknown_block([seen]), Text(), Command("to look at everything else", again("doctor", root))]
-    parts: list[RenderableType] = [_verdict(seen), Text(), Row(_rows(seen), seen), _legend(seen)]
+    parts: list[RenderableType] = [_verdict(seen), Text(), Row(_rows(seen), seen), Legend(seen)]
     ranked = sorted(seen.stretches, key=lambda each: -each.seconds)
     for stretch in sorted(ranked[:_MOST_STRETCHES]):
         parts += [Text(), *_stretch_lines(stretch, seen.blame)]
@@ -224,7 +223,8 @@ def _tail(uses: Sequence[CoreUse]) -> str:
 class Legend:
     """What the letters that were used mean; a line ends between two of them."""
 
-    def __init__(self, used: set[str]) -> None:
+    def __init__(self, seen: CoresSeen) -> None:
+        used = {letter_of(window.time) for _, windows, _ in _rows(seen) for window in windows}
         self._words = [(letter, style, words) for letter, style, words in LEGEND if letter in used]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -237,10 +237,6 @@ class Legend:
         yield line
 
 
-def _legend(seen: CoresSeen) -> Legend:
-    return Legend({letter_of(window.time) for _, windows, _ in _rows(seen) for window in windows})
-
-
 def _stretch_lines(stretch: Stretch, blame: Blame | Gap) -> list[RenderableType]:
     least = "at least " if stretch.is_cut else ""
     head = f"core {stretch.core}  {rfc3339(stretch.begin)[11:22]}Z  {least}{stretch.seconds:.1f} s {_HELD_BY[stretch.mode]}"
@@ -251,12 +247,9 @@ def _stretch_lines(stretch: Stretch, blame: Blame | Gap) -> list[RenderableType]
     if not blamed.samples:
         return [*lines, Text("  no sample of the kernel fell into it", style="dim")]
     for title, shares in (("for", blamed.processes), ("doing", blamed.causes), ("in", blamed.functions)):
-        lines.append(Text(f"  {title:<6} {_list(shares)}"))
+        told = ", ".join(f"{each.name} {each.share:.0%}" for each in shares[:_MOST_NAMES])
+        lines.append(Text(f"  {title:<6} {told}"))
     return lines
-
-
-def _list(shares: Sequence[Share]) -> str:
-    return ", ".join(f"{each.name} {each.share:.0%}" for each in shares[:_MOST_NAMES])
 
 
 _UNTOLD = Gap(

@@ -252,19 +252,24 @@ def render_report(report: Report) -> Json:
         "chains": [list(chain) for chain in diagnosis.chains],
         "findings": [render_finding(finding) for finding in diagnosis.findings],
         "in_vain": [{"what": advice.what, "why": advice.why} for advice in diagnosis.useless],
-        "correlations": [_correlation(found) for found in report.correlations],
+        "correlations": [
+            {**found._asdict(), "is_telling": found.is_telling, "said": told_correlation(found)}
+            for found in report.correlations
+        ],
         "pressure": render_pressure(case.pressure),
         "handed_on": render_handed_on(case.last.snapshot.handed_on),
         "plan": None if isinstance(plan, Gap) else render_plan(plan),
     }
-    gaps = [*last_gaps(case), *case_gaps(case), *pressure_gaps(case.pressure), *report.gaps, *_correlation_gaps(report)]
-    gaps += [plan] if isinstance(plan, Gap) else plan_gaps(plan, "plan.")
-    gaps += missing(case.last.snapshot.handed_on, "handed_on")
+    gaps = [
+        *last_gaps(case),
+        *case_gaps(case),
+        *pressure_gaps(case.pressure),
+        *report.gaps,
+        *_correlation_gaps(report),
+        *([plan] if isinstance(plan, Gap) else plan_gaps(plan, "plan.")),
+        *missing(case.last.snapshot.handed_on, "handed_on"),
+    ]
     return document("doctor/1", case.last.snapshot, body, gaps)
-
-
-def _correlation(found: Correlation) -> Json:
-    return {**found._asdict(), "is_telling": found.is_telling, "said": told_correlation(found)}
 
 
 def _correlation_gaps(report: Report) -> list[Gap]:
@@ -325,8 +330,7 @@ def render_timeline(timeline: Timeline) -> Json:
         watched = [list(each) for each in timeline.watched.get(kind, ())]
         lane = {"id": kind.replace(" ", "-"), "title": kind[:1].upper() + kind[1:], "kind": "marks"}
         lanes.append({**lane, "count": len(marks), "marks": marks[-_MOST_MARKS:], "watched": watched})
-    body = {"schema": "zombiescope.events/1", "from": timeline.begin, "to": timeline.end, "lanes": lanes}
-    return {**body, "gaps": []}
+    return {"schema": "zombiescope.events/1", "from": timeline.begin, "to": timeline.end, "lanes": lanes, "gaps": []}
 
 
 def render_follows(found: Iterable[Correlation]) -> list[Json]:

@@ -67,8 +67,7 @@ class _Pages:
         self._markdown = markdown
 
     def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
-        narrow = options.max_width < _LEAST_TABLE
-        text = _TABLE.sub(_listed, self._markdown) if narrow else self._markdown
+        text = _TABLE.sub(_listed, self._markdown) if options.max_width < _LEAST_TABLE else self._markdown
         try:
             from rich.markdown import Markdown  # noqa: PLC0415
         except ImportError:  # the one-file build leaves it out; Markdown can be read as it stands

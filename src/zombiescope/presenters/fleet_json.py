@@ -225,7 +225,9 @@ def render_fleet_page(judged: Sequence[JudgedNode], fleet: Fleet, links: NodeLin
         "severity": render_column([str(each.severity) for each in judged]),
         "findings": render_column([" ".join(sorted(map(shown_text, node.findings))) or None for node in nodes]),
         "reached_at": render_numbers([node.reached_at for node in nodes]),
-        "untold": render_column([_reasons(each) for each in judged]),
+        "untold": render_column(
+            ["; ".join(f"{gap.fact}: {gap.reason}" for gap in (*each.node.gaps, *each.gaps)) or None for each in judged]
+        ),
         "page": render_column(
             [links.of(node.name, node.labels, fleet.addresses.get(node.name)) if links else None for node in nodes]
         ),
@@ -251,11 +253,6 @@ def render_fleet_page(judged: Sequence[JudgedNode], fleet: Fleet, links: NodeLin
 
 def worst_of(judged: Sequence[JudgedNode]) -> Severity:
     return judged[0].severity if judged else Severity.UNKNOWN
-
-
-def _reasons(each: JudgedNode) -> str | None:
-    reasons = [f"{gap.fact}: {gap.reason}" for gap in (*each.node.gaps, *each.gaps)]
-    return "; ".join(reasons) or None
 
 
 def render_cohorts_page(

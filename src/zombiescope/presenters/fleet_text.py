@@ -55,10 +55,15 @@ def render_nodes_text(
     rows = [_row(each, telling, now) for each in shown_ones]
     parts: list[RenderableType] = [Prose(nodes_sentence(judged), STYLES[worst])]
     if rows:
-        columns = [Column("node", is_number=False, least_width=12), Column("severity", is_number=False)]
-        columns += [Column("zombies"), Column("per hour"), Column("next limit in")]
-        columns += [Column("seen there", is_number=False, least_width=14)]
-        columns += [Column("labels", False, 20)] if telling else []
+        columns = [
+            Column("node", is_number=False, least_width=12),
+            Column("severity", is_number=False),
+            Column("zombies"),
+            Column("per hour"),
+            Column("next limit in"),
+            Column("seen there", is_number=False, least_width=14),
+            *([Column("labels", False, 20)] if telling else []),
+        ]
         parts += [Text(), Fitting(columns, [row[: len(columns)] for row in rows])]
     hidden = sum(each.severity is not Severity.OK for each in judged) - len(rows)
     if hidden > 0:
@@ -116,8 +121,14 @@ def render_cohorts_text(
     parts.append(Prose(f"sick means {sick}; {compared.tested:,} cohorts of {compared.nodes:,} nodes compared", "dim"))
     rows = _cohort_rows(compared, since)
     if rows:
-        columns = [Column("cohort", is_number=False, least_width=16), Column("sick"), Column("odds"), Column("q")]
-        columns += [Column("since", is_number=False), Column("explained by", is_number=False, least_width=14)]
+        columns = [
+            Column("cohort", is_number=False, least_width=16),
+            Column("sick"),
+            Column("odds"),
+            Column("q"),
+            Column("since", is_number=False),
+            Column("explained by", is_number=False, least_width=14),
+        ]
         parts += [Text(), Fitting(columns, rows)]
     parts += _small(compared)
     return [*parts, *unknown_block(gaps)]
@@ -179,8 +190,11 @@ def render_series_text(series: Sequence[SeriesSeen], gaps: Sequence[Gap], source
         for each in series
     ]
     columns = [Column("series", is_number=False, least_width=20), Column("nodes"), Column("oldest")]
-    parts: list[RenderableType] = [Prose(sentence, style), Text()]
-    parts.append(Fitting([*columns, Column("tells", is_number=False, least_width=16)], rows))
+    parts: list[RenderableType] = [
+        Prose(sentence, style),
+        Text(),
+        Fitting([*columns, Column("tells", is_number=False, least_width=16)], rows),
+    ]
     absent = [each for each in series if not each.nodes]
     if absent:
         parts += [Text(), Text("what would add the missing ones", style="bold")]

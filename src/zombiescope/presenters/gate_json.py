@@ -71,10 +71,12 @@ def render_text(gate: Gate, source: str) -> str:
 def render_nagios(gate: Gate, limits: Limits) -> str:
     performance = " ".join(_performance(gate, limits))
     summary = sentence(gate).replace("|", "/")
-    lines = [f"ZOMBIESCOPE {gate.verdict} - {summary}" + (f" | {performance}" if performance else "")]
-    lines += [
-        f"{reason.verdict}: {clean(reason.what)}: {clean(reason.summary).replace('|', '/')}"
-        for reason in gate.failing[1:]
+    lines = [
+        f"ZOMBIESCOPE {gate.verdict} - {summary}" + (f" | {performance}" if performance else ""),
+        *(
+            f"{reason.verdict}: {clean(reason.what)}: {clean(reason.summary).replace('|', '/')}"
+            for reason in gate.failing[1:]
+        ),
     ]
     return "\n".join(lines)
 
@@ -338,8 +340,10 @@ def _location(reason: GateReason, source: str) -> Json:
     logical = {"fullyQualifiedName": clean(f"{source}: {reason.what}")}
     if not reason.source.startswith("/"):
         return {"logicalLocations": [logical]}
-    uri = _uri(reason.source.lstrip("/"))
-    return {"physicalLocation": {"artifactLocation": {"uri": uri}}, "logicalLocations": [logical]}
+    return {
+        "physicalLocation": {"artifactLocation": {"uri": _uri(reason.source.lstrip("/"))}},
+        "logicalLocations": [logical],
+    }
 
 
 def render_junit(gate: Gate, source: str, at: float) -> str:

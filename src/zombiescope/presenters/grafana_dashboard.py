@@ -153,7 +153,7 @@ def render_panels(title: str, uid: str, panels: tuple[Panel, ...], before: str =
         "editable": True,
         "refresh": "30s",
         "time": {"from": "now-6h", "to": "now"},
-        "templating": {"list": [_source(), *variables]},
+        "templating": {"list": [_SOURCE, *variables]},
         "panels": [_panel(number, panel, before) for number, panel in enumerate(panels)],
     }
 
@@ -179,8 +179,7 @@ def _panel(number: int, panel: Panel, before: str) -> Json:
     }
 
 
-def _source() -> Json:
-    return {"name": "source", "type": "datasource", "query": "prometheus", "label": "Prometheus"}
+_SOURCE = {"name": "source", "type": "datasource", "query": "prometheus", "label": "Prometheus"}
 
 
 def _instances() -> Json:
@@ -236,5 +235,4 @@ def fleet_panels(labels: Sequence[str]) -> tuple[Panel, ...]:
 
 
 def render_fleet_dashboard(asked: Sequence[str] = ()) -> Json:
-    panels = fleet_panels(cohort_labels(asked))
-    return render_panels("Zombiescope fleet", "zombiescope-fleet", panels)
+    return render_panels("Zombiescope fleet", "zombiescope-fleet", fleet_panels(cohort_labels(asked)))

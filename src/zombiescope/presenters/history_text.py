@@ -48,12 +48,14 @@ def render_history_text(
         ]
     span = f"{rfc3339(recall.since)[:19]} to {rfc3339(recall.until)[:19]} UTC"
     boots = f", {recall.boots} boots" if recall.boots > 1 else ""
+    last = next((round(series.last) for series in recall.series if series.name == ALL), None)
     parts: list[RenderableType] = [
-        Prose(growth_sentence(recall.growth, recall.risen, _last_total(recall)), "bold"),
+        Prose(growth_sentence(recall.growth, recall.risen, last), "bold"),
         Prose(f"{recall.samples:,} samples, {span}{boots}", "dim"),
+        *map(Prose, _clock(recall.growth)),
+        Text(),
+        *(_moment(moment) if moment else [_series(recall), *_makers(recall)]),
     ]
-    parts += [Prose(line) for line in _clock(recall.growth)]
-    parts += [Text(), *(_moment(moment) if moment else [_series(recall), *_makers(recall)])]
     if recall.pauses:
         parts += [Text(), Prose("nobody watched: " + ", ".join(map(_pause, recall.pauses[-5:])))]
     parts += _events(happenings, captures)
@@ -99,10 +101,6 @@ def _who(growth: Growth, risen: Sequence[tuple[str, int]]) -> str:
     if louder and louder[0] != first.maker and louder[1] > rise:
         return f", steadily by {first.maker} (+{rise:,}); {louder[0]} rose by more, not steadily (+{louder[1]:,})"
     return f", most by {first.maker} (+{rise:,})"
-
-
-def _last_total(recall: Recall) -> int | None:
-    return next((round(series.last) for series in recall.series if series.name == ALL), None)
 
 
 def _moment_of(at: float, now: float) -> str:

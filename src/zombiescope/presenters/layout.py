@@ -119,8 +119,10 @@ def command_lines(asked: Command, width: int, *, is_one: bool = False) -> list[T
     whole = Text(f"{asked.why}: ").append(asked.command, style="bold")
     if is_one or cell_len(whole.plain) <= width:
         return [whole]
-    lines = wrapped(Text(f"{asked.why}:"), width)
-    return [*lines, *(Text(each, style="bold") for each in folded_command(asked.command, width))]
+    return [
+        *wrapped(Text(f"{asked.why}:"), width),
+        *(Text(each, style="bold") for each in folded_command(asked.command, width)),
+    ]
 
 
 def folded_command(command: str, width: int) -> list[str]:
@@ -271,9 +273,7 @@ class Fitting:
 
     def _least(self, number: int, whole: int) -> int:
         wanted = self._columns[number].least_width
-        if wanted is None:
-            return whole
-        return min(max(wanted, *map(longest_piece, self._texts(number)), 0), whole)
+        return whole if wanted is None else min(max(wanted, *map(longest_piece, self._texts(number)), 0), whole)
 
     def _table(self, widths: list[int]) -> Iterator[Text]:
         if self._is_headed:

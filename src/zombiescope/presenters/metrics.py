@@ -50,8 +50,9 @@ def render_families(moment: Moment, scan: Scan, diagnosis: Diagnosis, growth: Gr
 
 
 def _sweeps(times: SweepTimes) -> HistogramSample:
-    counts = tuple(map(float, times.buckets))
-    return HistogramSample(names.SWEEP, (), names.SWEEP_BUCKETS, counts, times.sweeps, times.seconds)
+    return HistogramSample(
+        names.SWEEP, (), names.SWEEP_BUCKETS, tuple(map(float, times.buckets)), times.sweeps, times.seconds
+    )
 
 
 def _population(moment: Moment, scan: Scan) -> Iterator[Family]:

@@ -283,8 +283,7 @@ def _kernel(now: Now) -> Json:
     if isinstance(cost, Gap):
         return _number(now, "kernel_bytes", "Kernel memory held", _unknown(cost, "bytes"), None)
     each = KernelCost(1, cost.cpus, cost.nodes).total_bytes
-    at = now.case.last.snapshot.taken_at
-    line = None if isinstance(now.day, Gap) else now.day.zombies(at).scaled(each)
+    line = None if isinstance(now.day, Gap) else now.day.zombies(now.case.last.snapshot.taken_at).scaled(each)
     text, _, unit = size(cost.total_bytes).partition(" ")
     note = f"an estimate: {size(each)} per zombie"
     return _number(

@@ -13,7 +13,6 @@ from zombiescope.facts.names import shown
 from zombiescope.presenters.document import Dated, Json, document
 from zombiescope.remedies.plan import (
     Change,
-    Expected,
     NamedFile,
     PlaceFile,
     Plan,
@@ -43,8 +42,13 @@ HERE = Asked()
 def apply_command(consents: Iterable[str], asked: Asked = HERE, *, really: bool) -> str:
     """Without `really` it is a dry run."""
     zombie = None if asked.zombie is None else str(asked.zombie)
-    options = [("maker", asked.maker), ("below", asked.below), ("zombie", zombie), ("root", asked.root)]
-    options += [("consent", name) for name in consents]
+    options = [
+        ("maker", asked.maker),
+        ("below", asked.below),
+        ("zombie", zombie),
+        ("root", asked.root),
+        *(("consent", name) for name in consents),
+    ]
     given = "".join(f" --{option} {shlex.quote(value)}" for option, value in options if value is not None)
     return f"zombiescope apply{' --yes' if really else ''}{given}"
 
@@ -91,7 +95,8 @@ def render_plan(plan: Plan) -> Json:
 
 def render_step(step: Step) -> Json:
     """What is freed is predicted once: a step that stands in for a later one says apart what it frees in its place."""
-    expected = None if step.expected is None else _expected(step.expected)
+    known = step.expected
+    expected = known and {name: getattr(known, name) for name in ("zombies_freed", "bytes_freed", "up_to")}
     return {
         "n": step.n,
         "name": step.name,
@@ -107,14 +112,6 @@ def render_step(step: Step) -> Json:
         "needs_consent": step.needs_consent,
         "instead_of": list(step.instead_of),
         **({"expected_instead": expected} if step.instead_of else {}),
-    }
-
-
-def _expected(expected: Expected) -> Json:
-    return {
-        "zombies_freed": expected.zombies_freed,
-        "bytes_freed": expected.bytes_freed,
-        "up_to": expected.up_to,
     }
 
 

@@ -111,15 +111,13 @@ def render_steps(plan: Plan) -> list[RenderableType]:
     parts: list[RenderableType] = []
     for step in plan.steps:
         parts += [Text(), _title(step)]
-        parts += [_beside(label, text) for label, text in _lines(step)]
+        parts += [Block(f"    {label}", [text], style="dim", width=_BESIDE) for label, text in _lines(step)]
     return parts
 
 
 def consent_lines(step: Step) -> list[str]:
     """What a person is asked to agree to: how many, an example, what it frees, what it risks."""
-    rows = [("why", step.why), *details(step.change)]
-    if step.expected is not None:
-        rows.append(("frees", _frees(step)))
+    rows = [("why", step.why), *details(step.change), *([("frees", _frees(step))] if step.expected is not None else [])]
     return [f"{step.title} (risk {step.risk}, {_UNDO[step.undo]})", *(f"    {label:<9}{text}" for label, text in rows)]
 
 
@@ -155,7 +153,3 @@ def _frees(step: Step) -> str:
     beside = f"; {expected.why_unknown}" if expected.why_unknown else ""
     much = f", {size(expected.bytes_freed)}" if expected.bytes_freed != 0 else ""
     return f"{zombies_said(expected.zombies_freed)}{much}{beside}"
-
-
-def _beside(label: str, text: str) -> Block:
-    return Block(f"    {label}", [text], style="dim", width=_BESIDE)

@@ -365,10 +365,7 @@ def render_stream_aggregation(asked: Sequence[str] = (), interval: str = "1m") -
         "# to another -remoteWrite.url near the nodes and ask that one.",
     ]
     for metric, by, outputs in rules:
-        lines += [f"- match: {metric}", f"  interval: {interval}", _grouped(by), f"  outputs: {outputs}"]
+        # Without any label vmagent would keep them all, and so every node.
+        grouped = f"  by: [{', '.join(by)}]" if by else "  without: [instance]"
+        lines += [f"- match: {metric}", f"  interval: {interval}", grouped, f"  outputs: {outputs}"]
     return "\n".join(lines) + "\n"
-
-
-def _grouped(by: Sequence[str]) -> str:
-    """Without any label vmagent would keep them all, and so every node."""
-    return f"  by: [{', '.join(by)}]" if by else "  without: [instance]"

@@ -78,8 +78,7 @@ def _judged(agent: KnownAgent) -> str:
 
 
 def _any(conditions: Iterable[str]) -> str:
-    tests = [test for condition in conditions if (test := _test(condition))]
-    return " || ".join(tests) or "false"
+    return " || ".join(test for condition in conditions if (test := _test(condition))) or "false"
 
 
 def _test(condition: str) -> str:

@@ -102,7 +102,7 @@ def render_reap_json(last: Pass) -> Json:
         "zombies": last.zombies,
         "evictable": choice.evictable,
         "orders": [_order(order) for order in choice.orders],
-        "refused": [_refused(each) for each in last.done if each.refused],
+        "refused": [{"target": shown(each.order.target), "why": each.refused} for each in last.done if each.refused],
         "left": [
             {"reason": reason, "zombies": count, "why": why_left(reason)} for reason, count in choice.left.items()
         ],
@@ -127,7 +127,3 @@ def _order(order: EvictionOrder) -> Json:
         "pages": order.pages,
         "zombies": len(order.zombies),
     }
-
-
-def _refused(done: Evicted) -> Json:
-    return {"target": shown(done.order.target), "why": done.refused}

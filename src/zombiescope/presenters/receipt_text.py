@@ -34,8 +34,12 @@ _REASONS = {
 
 
 def render_dry_run(plan: Plan, seen: Dated, gaps: Iterable[Gap]) -> Json:
-    body = {"verb": "apply", "action": None, "dry_run": True, **render_plan(plan)}
-    return _document("receipt/1", seen, body, [*gaps, *plan_gaps(plan)])
+    return _document(
+        "receipt/1",
+        seen,
+        {"verb": "apply", "action": None, "dry_run": True, **render_plan(plan)},
+        [*gaps, *plan_gaps(plan)],
+    )
 
 
 class Applied(Protocol):
@@ -107,8 +111,14 @@ def verify_body(seen: Verified) -> Json:
 
 def _row(row: ComparedRow) -> Json:
     why = {"why": row.why} if row.why else {}
-    sides = {"before": _measure(row.before), "after": _measure(row.after)}
-    return {"what": row.what, "unit": row.unit, **sides, "verdict": row.verdict, **why}
+    return {
+        "what": row.what,
+        "unit": row.unit,
+        "before": _measure(row.before),
+        "after": _measure(row.after),
+        "verdict": row.verdict,
+        **why,
+    }
 
 
 def _measure(measure: Measure) -> Json:
@@ -129,8 +139,7 @@ def _change(change: ShareChange) -> Json:
 def _vitals(vitals: Vitals | None) -> Json | None:
     if vitals is None:
         return None
-    plain = vitals._asdict()
-    return {**plain, "at": rfc3339(vitals.at), "slope_per_hour": vitals.slope_per_hour}
+    return {**vitals._asdict(), "at": rfc3339(vitals.at), "slope_per_hour": vitals.slope_per_hour}
 
 
 def _document(schema: str, seen: Dated, body: Json, gaps: Iterable[Gap]) -> Json:
@@ -190,11 +199,13 @@ def render_verify_text(seen: Verified, lines: tuple[str, str] = ("", "")) -> lis
     )
     told = [row for row in seen.rows if row.before.value is not None or row.after.value is not None]
     rows = [(_name(row), _value(row, row.before), _value(row, row.after), _verdict(row)) for row in told]
-    parts: list[RenderableType] = [Prose(f"{outcome.verdict}: {outcome.why}", _STYLES[outcome.verdict]), Text()]
+    parts: list[RenderableType] = [
+        Prose(f"{outcome.verdict}: {outcome.why}", _STYLES[outcome.verdict]),
+        Text(),
+    ]
     if rows:
         parts += [Fitting(columns, rows), Text(), Prose(_watched(seen.rows), "dim")]
-    if seen.jobs_changed:
-        parts.append(Prose(_changed(seen.jobs_changed)))
+    parts += [Prose(_changed(seen.jobs_changed))] if seen.jobs_changed else []
     unknown = [row.what for row in seen.rows if row not in told]
     if unknown:
         parts.append(Prose(f"not measured here: {', '.join(unknown)}", "dim"))
@@ -303,8 +314,11 @@ def render_undo_dry_run(
     restore, undo = lines
     number = len(todo) + (len(kept) if also_files else 0)
     if not number and not kept and not lost:
-        first = Text(f"nothing is left to take back of {action}", style="green")
-        return [first, Text(), Command("to look at the host", "zombiescope scan")]
+        return [
+            Text(f"nothing is left to take back of {action}", style="green"),
+            Text(),
+            Command("to look at the host", "zombiescope scan"),
+        ]
     would = (
         f"{counted(number, 'change')} of {action} would be taken back"
         if number
@@ -312,8 +326,12 @@ def render_undo_dry_run(
     )
     never = f"; {counted(len(lost), 'change')} cannot be undone" if lost else ""
     head = f"dry run: nothing was changed; {would}{never}"
-    parts: list[RenderableType] = [Text(head, style="yellow"), *(Text(f"  {line}") for line in todo)]
-    parts += [*(Text(f"  cannot be undone: {line}") for line in lost), Text()]
+    parts: list[RenderableType] = [
+        Text(head, style="yellow"),
+        *(Text(f"  {line}") for line in todo),
+        *(Text(f"  cannot be undone: {line}") for line in lost),
+        Text(),
+    ]
     if not number:
         return [*parts, *_kept_lines(kept), _next(kept, restore, to_do="zombiescope scan")]
     do_it = Command("to do it", restore if also_files else undo)
@@ -327,8 +345,10 @@ def _kept_lines(kept: Sequence[Kept]) -> list[Text]:
     if not kept:
         return []
     files = "1 deleted file" if len(kept) == 1 else f"{len(kept):,} deleted files"
-    lines = [Text(f"copies of {files} are kept:")]
-    lines += [Text(f"  {each.path}   copy: {each.copy}") for each in kept[:_EXAMPLES]]
+    lines = [
+        Text(f"copies of {files} are kept:"),
+        *(Text(f"  {each.path}   copy: {each.copy}") for each in kept[:_EXAMPLES]),
+    ]
     if len(kept) > _EXAMPLES:
         lines.append(Text(f"  and {len(kept) - _EXAMPLES:,} more (--json lists all)"))
     return lines

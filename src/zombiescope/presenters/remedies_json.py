@@ -90,8 +90,14 @@ _UNKNOWN_RANK, _NEEDED_LOOPS_RANK, _FINE_RANK = 5, 6, 7
 def render_services(seen: Dated, audit: Audit | Gap, findings: Iterable[Finding], gaps: Iterable[Gap] = ()) -> Json:
     """The bad ones first, then those of which nobody can tell, then the rest."""
     if isinstance(audit, Gap):
-        body: Json = {"at": seen.taken_at, "subject": None, "units": [], "findings": [], "counts": None}
-        body["unknowns"] = render_unknowns([audit.about("units"), *gaps])
+        body: Json = {
+            "at": seen.taken_at,
+            "subject": None,
+            "units": [],
+            "findings": [],
+            "counts": None,
+            "unknowns": render_unknowns([audit.about("units"), *gaps]),
+        }
         return document("services/1", seen, body, [audit.about("units"), *gaps])
     body = {
         "at": seen.taken_at,

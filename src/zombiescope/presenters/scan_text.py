@@ -85,8 +85,11 @@ def _where(observation: Observation, diagnosis: Diagnosis) -> Text:
 
 
 def _parents_table(parents: tuple[ParentShare, ...]) -> Fitting:
-    path = Column("nearest live parent", is_number=False, least_width=len("nearest live parent"))
-    columns = [path, Column("zombies"), *map(Column, _KINDS)]
+    columns = [
+        Column("nearest live parent", is_number=False, least_width=len("nearest live parent")),
+        Column("zombies"),
+        *map(Column, _KINDS),
+    ]
     return Fitting(columns, [(shown(share.path), *_figures(share)) for share in parents])
 
 

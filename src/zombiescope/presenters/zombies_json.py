@@ -59,7 +59,8 @@ def render_zombies(seen: Seen, limit: int = 0) -> Json:
     """`limit`: at most so many rows; 0 for all. The totals always cover all."""
     every, page = seen.autopsy.bodies, seen.walk.page_bytes
     bodies = every[:limit] if limit else every
-    left_out = (_left_out(len(bodies), len(every)),) if len(bodies) < len(every) else ()
+    why = f"the first {len(bodies):,} of {len(every):,} are in this file; the totals cover all"
+    left_out = [Gap("zombies", why, "zombiescope autopsy --limit 0")] if len(bodies) < len(every) else []
     found = seen.autopsy.reconciliation
     body: Json = {
         "at": seen.snapshot.taken_at,
@@ -78,11 +79,6 @@ def render_zombies(seen: Seen, limit: int = 0) -> Json:
         "totals": render_totals(seen.autopsy),
     }
     return document("zombies/1", seen.snapshot, body, [*left_out, *seen.walk.gaps, *seen.gaps])
-
-
-def _left_out(shown_ones: int, every: int) -> Gap:
-    why = f"the first {shown_ones:,} of {every:,} are in this file; the totals cover all"
-    return Gap("zombies", why, "zombiescope autopsy --limit 0")
 
 
 def told_how(seen: Seen) -> str:
@@ -130,7 +126,9 @@ def _columns(bodies: tuple[Body, ...], page: int) -> Json:
         "file_folder": render_column([folder for folder, _ in files]),
         "file_name": render_column([name for _, name in files]),
         "fstype": render_column([None if main is None else main.fstype for main in mains]),
-        "holder": render_column([_holder(body) for body in bodies]),
+        "holder": render_column(
+            [next((pin.holder.said for pin in body.zombie.pins if pin.holder is not None), None) for body in bodies]
+        ),
         "freed_by": render_column([freed.of(body) for body in bodies]),
     }
 
@@ -152,10 +150,6 @@ def _bytes(pages: int | None, page: int) -> int | None:
 def _split(path: bytes) -> tuple[str, str]:
     folder, slash, name = path.rpartition(b"/")
     return shown(folder + slash), shown(name)
-
-
-def _holder(body: Body) -> str | None:
-    return next((pin.holder.said for pin in body.zombie.pins if pin.holder is not None), None)
 
 
 class _Freed:
@@ -220,13 +214,12 @@ def _story(body: Body, page: int, now: float, how: str, siblings: dict[str, int]
         "how": how,
         "command": f"sudo zombiescope plan --zombie {zombie.id}",
         "siblings": max(siblings.get(body.maker, 1) - 1, 0),
-        "gaps": _gaps(zombie),
+        "gaps": [*([_BORN] if zombie.born_at is None else []), *([_DIED] if zombie.died_at is None else [])],
     }
 
 
 def _useless(zombie: Zombie) -> Iterable[Useless]:
-    kinds = tuple(pin.kind for pin in zombie.pins)
-    return derive_useless({(kinds, state_of(zombie.pins)): 1})
+    return derive_useless({(tuple(pin.kind for pin in zombie.pins), state_of(zombie.pins)): 1})
 
 
 def _life(zombie: Zombie, now: float, page: int) -> list[Json]:
@@ -270,11 +263,6 @@ def _holders(pins: tuple[Pin, ...]) -> list[str]:
     if any(pin.name is not None for pin in pins):
         return ["nobody: no process was seen to have the file open or mapped"]
     return ["nobody was seen to hold it"]
-
-
-def _gaps(zombie: Zombie) -> list[Json]:
-    born, died = [_BORN] if zombie.born_at is None else [], [_DIED] if zombie.died_at is None else []
-    return [*born, *died]
 
 
 MOST_NODES = 2_000

@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from zombiescope import profiler
 from zombiescope.errors import UsageError
 from zombiescope.host.safe_open import open_regular
 from zombiescope.pipeline import profile_events
@@ -25,9 +26,8 @@ _MOST = 500
 
 
 def colours() -> Json:
-    from zombiescope.profiler.drawing.colours import HEAT, HEAT_ON_DARK  # noqa: PLC0415 (only who asks loads it)
-
-    return {"light": HEAT, "dark": HEAT_ON_DARK}
+    drawn = profiler.drawing.colours
+    return {"light": drawn.HEAT, "dark": drawn.HEAT_ON_DARK}
 
 
 def listed(folder: bytes | None) -> Json:
@@ -35,10 +35,9 @@ def listed(folder: bytes | None) -> Json:
     if folder is None:
         return {**body, "gaps": [_gap("no folder of captures is known", "zombiescope serve --captures DIR")]}
     try:
-        from zombiescope.profiler.files import store  # noqa: PLC0415
+        found = profiler.files.store.entries(folder)
     except ImportError:
         return {**body, "gaps": [_gap("the package numpy is not installed", "pip install 'zombiescope[profile]'")]}
-    found = store.entries(folder)
     body["captures"] = [_row(each) for each in found[-_MOST:]]
     if len(found) > _MOST:
         body["gaps"] = [_gap(f"the last {_MOST} of {len(found):,} are listed", "zombiescope profile list")]
@@ -86,18 +85,15 @@ def _gap(reason: str, hint: str) -> Json:
 
 def ask(folder: bytes | None, state: bytes | None, question: str, query: Query) -> Json:
     """One question about one capture of the folder; never about another file, whatever is given as its name."""
-    from zombiescope.profiler.asking import ProfileApi, open_capture  # noqa: PLC0415
-    from zombiescope.profiler.files import store  # noqa: PLC0415
-
-    paths = {each.name: each.path for each in store.entries(folder)} if folder is not None else {}
+    paths = {each.name: each.path for each in profiler.files.store.entries(folder)} if folder is not None else {}
     name = query.get("name", "") or next(reversed(paths), "")
     if folder is None or name not in paths:
         raise UsageError("there is no such capture", "it is not in the folder of captures", "zombiescope profile list")
-    opened = open_capture(folder, os.fsdecode(paths[name]))
+    opened = profiler.asking.open_capture(folder, os.fsdecode(paths[name]))
     if question == "marks":
         told = profile_events.marks_of(span_of(opened.capture), state, None)
         return {field: [one._asdict() for one in each] for field, each in told._asdict().items()}
-    found = ProfileApi(opened, {}).answer(f"/api/{question}", query)
+    found = profiler.asking.ProfileApi(opened, {}).answer(f"/api/{question}", query)
     assert found is not None
     return found
 

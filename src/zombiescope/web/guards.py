@@ -13,6 +13,7 @@ import socket
 import stat
 from collections.abc import Iterable
 from contextlib import suppress
+from hmac import compare_digest
 from typing import NamedTuple
 
 from zombiescope.errors import UsageError, reason_of
@@ -160,8 +161,6 @@ def _literal(text: str) -> bytes | None:
 
 
 def _is_shown(token: str, authorization: str) -> bool:
-    from hmac import compare_digest  # noqa: PLC0415 (only where there is a token)
-
     kind, _, shown = authorization.partition(" ")
     return compare_digest(shown.strip().encode("latin-1"), token.encode()) and kind.lower() == "bearer"
 

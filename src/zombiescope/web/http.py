@@ -6,6 +6,7 @@ Nothing of a request ever becomes part of a response. GET and HEAD, no body, one
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping
 from hashlib import sha256
 from types import ModuleType
@@ -139,8 +140,7 @@ class Exchange:
         return self._sent(response.status, headers, body)
 
     def _sent(self, status: int, headers: list[tuple[str, str]], body: bytes) -> bytes:
-        head = self._h11.Response(status_code=status, reason=_WORDS[status], headers=headers)
-        parts = [self._wire.send(head)]
+        parts = [self._wire.send(self._h11.Response(status_code=status, reason=_WORDS[status], headers=headers))]
         if not self._is_head:
             if body:
                 parts.append(self._wire.send(self._h11.Data(data=body)))
@@ -174,8 +174,6 @@ _MOST_UNPACKED = 1 << 20
 
 
 def packed(body: bytes, level: int = 6) -> bytes:
-    import zlib  # noqa: PLC0415
-
     packer = zlib.compressobj(level, zlib.DEFLATED, 31)
     return packer.compress(body) + packer.flush()
 
@@ -186,8 +184,6 @@ def etag_of(content: bytes) -> str:
 
 def _unpacked(response: Response) -> Response:
     """For the few that do not take gzip; what is long they do not get: it would take more memory than the agent has."""
-    import zlib  # noqa: PLC0415
-
     unpacker = zlib.decompressobj(31)
     body = unpacker.decompress(response.body, _MOST_UNPACKED)
     if unpacker.unconsumed_tail:

@@ -46,7 +46,8 @@ def one_file(documents: Mapping[str, object] | None = None, report: str = "", ro
     page = root.joinpath("index.html").read_text("utf-8")
     styles = "\n".join(_text(root, match["name"]) for match in _STYLE.finditer(page))
     script = joined(root)
-    island = ISLAND if documents is None else ISLAND.replace("{}", _embedded(documents))
+    embedded = json.dumps(documents, separators=(",", ":")).replace("<", "\\u003c")
+    island = ISLAND if documents is None else ISLAND.replace("{}", embedded)
     policy = (
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(styles)}; img-src data:; "
         "base-uri 'none'; form-action 'none'"
@@ -57,10 +58,6 @@ def one_file(documents: Mapping[str, object] | None = None, report: str = "", ro
     page = _MODULE.sub("", page, count=1).replace("</body>", "\0</body>", 1)
     page = page.replace(_REPORT, f"<pre>{escape(quiet_lines(report))}</pre>" if report else "", 1)
     return page.replace("\0", f"{island}\n<script>{script}</script>\n", 1)
-
-
-def _embedded(documents: Mapping[str, object]) -> str:
-    return json.dumps(documents, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def _hash(content: str) -> str:
@@ -156,8 +153,13 @@ def doctor_page(report: Report, more: Mapping[str, Json] | None = None, day: Day
     timeline = report.timeline
     if timeline is not None:
         found["events"] = render_timeline(timeline)
-        follows = {"schema": "zombiescope.follows/1", "from": timeline.begin, "to": timeline.end, "gaps": []}
-        found["follows"] = {**follows, "rows": render_follows(report.correlations)}
+        found["follows"] = {
+            "schema": "zombiescope.follows/1",
+            "from": timeline.begin,
+            "to": timeline.end,
+            "gaps": [],
+            "rows": render_follows(report.correlations),
+        }
     found["page"] = _about(report, list(found))
     return one_file({_API + name: document for name, document in found.items()}, render_doctor_markdown(report))
 

@@ -228,8 +228,7 @@ class Server:
         self._serve(connection, now)
 
     def _send(self, connection: _Connection, now: float) -> None:
-        sent = connection.client.send(connection.to_send)
-        connection.to_send = connection.to_send[sent:]
+        connection.to_send = connection.to_send[connection.client.send(connection.to_send) :]
         if connection.to_send:
             return
         if connection.exchange.is_all_read:

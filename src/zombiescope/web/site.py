@@ -19,6 +19,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any, NamedTuple, Protocol
 
+from zombiescope import web
 from zombiescope.errors import ObservationError, ZombiescopeError, reason_of
 from zombiescope.host.children import Tended
 from zombiescope.presenters.document import Json
@@ -163,9 +164,8 @@ def _file(root: Traversable, name: str) -> Traversable | None:
 
 
 def _save() -> Response:
-    from zombiescope.web.one_file import one_file  # noqa: PLC0415 (few ask for it)
 
-    text = one_file().encode()
+    text = web.one_file.one_file().encode()
     return Response(200, "text/html; charset=utf-8", text, etag=etag_of(text))
 
 
@@ -271,8 +271,7 @@ class Shelf:
 
     def _lay_down(self, said: bytearray) -> None:
         """Part after part from its end, each gone from there before the next is taken: an agent has no room for it twice."""
-        ends = said.index(b"\n")
-        about = json.loads(said[:ends])
+        about = json.loads(said[: said.index(b"\n")])
         self.why = str(about.pop("why", ""))
         if self.why:
             return
@@ -301,8 +300,9 @@ def laid_out(
     for first, some in stories:
         bodies.append(packed(json.dumps(some, separators=(",", ":")).encode()))
         parts.append((_STORIES, len(bodies[-1]), str(first)))
-    head = {**about, "cpu_seconds": time.process_time(), "parts": parts}
-    return b"\n".join([json.dumps(head).encode(), b"".join(bodies)])
+    return b"\n".join(
+        [json.dumps({**about, "cpu_seconds": time.process_time(), "parts": parts}).encode(), b"".join(bodies)]
+    )
 
 
 def failed(error: ZombiescopeError) -> bytes:

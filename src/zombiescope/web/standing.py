@@ -8,10 +8,13 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from zombiescope import __version__
+from zombiescope import __version__, pipeline
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.errors import ObservationError, ZombiescopeError
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.plain import to_plain
+from zombiescope.facts.units import ServicesSeen
+from zombiescope.facts.zombies import Remains
 from zombiescope.presenters.document import Json, render_page_host
 from zombiescope.probes.cgroups import read_memory_hierarchy
 from zombiescope.probes.readers.node import read_identity, read_shape
@@ -56,12 +59,16 @@ def _of_time(of: Remembered, path: str) -> Question | None:
             found = _asked(path, of.thresholds)(of.state, query)
             if path == "events":
                 kept = captures.marks(of.captures, found["from"], found["to"])
-                lane = {"id": "captures", "title": "Captures", "kind": "captures", "count": len(kept), "marks": kept}
-                found["lanes"].append(lane)
+                found["lanes"].append(
+                    {"id": "captures", "title": "Captures", "kind": "captures", "count": len(kept), "marks": kept}
+                )
             return found
         except ObservationError as error:
-            gap = {"fact": "series", "reason": error.why, "hint": error.hint}
-            return {"schema": f"zombiescope.{path}/1", **_EMPTY, "gaps": [gap]}
+            return {
+                "schema": f"zombiescope.{path}/1",
+                **_EMPTY,
+                "gaps": [{"fact": "series", "reason": error.why, "hint": error.hint}],
+            }
 
     return answer
 
@@ -69,13 +76,11 @@ def _of_time(of: Remembered, path: str) -> Question | None:
 def _asked(path: str, thresholds: Thresholds) -> Callable[[bytes, Mapping[str, str]], Json]:
     """Each question loads what it needs alone: a zoom is answered sooner than the others could be loaded."""
     if path in ("range", "cores", "series"):
-        from zombiescope.pipeline import page_time  # noqa: PLC0415
-
-        series = lambda state, _: page_time.series(state, thresholds)  # noqa: E731 (one of three like it)
-        return {"range": page_time.range_of, "cores": page_time.cores, "series": series}[path]
-    from zombiescope.pipeline import page_events  # noqa: PLC0415
-
-    return {"events": page_events.events, "compare": page_events.compare, "follows": page_events.follows}[path]
+        of_time = pipeline.page_time
+        series = lambda state, _: of_time.series(state, thresholds)  # noqa: E731 (one of three like it)
+        return {"range": of_time.range_of, "cores": of_time.cores, "series": series}[path]
+    of_events = pipeline.page_events
+    return {"events": of_events.events, "compare": of_events.compare, "follows": of_events.follows}[path]
 
 
 _NO_HISTORY = {"fact": "series", "reason": "no history is kept", "hint": "zombiescope agent keeps one"}
@@ -154,16 +159,11 @@ def _about(subject: Subject) -> Json:
 
 def look_and_lay_out(subject: Subject) -> bytes:
     """In a child, which alone loads what a look needs: an agent answers questions and never looks so closely itself."""
-    from zombiescope.facts.plain import to_plain  # noqa: PLC0415
-    from zombiescope.facts.units import ServicesSeen  # noqa: PLC0415
-    from zombiescope.facts.zombies import Remains  # noqa: PLC0415
-    from zombiescope.pipeline.page_look import documents, look, stories  # noqa: PLC0415
-
     try:
-        looked = look(subject)
+        looked = pipeline.page_look.look(subject)
     except ZombiescopeError as error:
         return failed(error)
-    found = documents(subject, looked)
+    found = pipeline.page_look.documents(subject, looked)
     case, now = looked.examined.case, found["now"]
     about = {
         "at": case.last.snapshot.taken_at,
@@ -174,4 +174,4 @@ def look_and_lay_out(subject: Subject) -> bytes:
         "remains": None if isinstance(case.remains, Gap) else to_plain(case.remains, Remains),
         "services": None if isinstance(case.services, Gap) else to_plain(case.services, ServicesSeen),
     }
-    return laid_out(found, stories(looked), about)
+    return laid_out(found, pipeline.page_look.stories(looked), about)

@@ -273,7 +273,7 @@ def nothing_of_this_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
         "zombiescope.cli.commands.top.open_host", lambda _: SimpleNamespace(is_live=True, wait=lambda _: _ended(looks))
     )
     server = SimpleNamespace(address="http://127.0.0.1:8097/", serve=lambda: None)
-    monkeypatch.setattr("zombiescope.cli.serving.PageServer", lambda *_, **__: server)
+    monkeypatch.setattr("zombiescope.web.site.PageServer", lambda *_, **__: server)
     monkeypatch.setattr("zombiescope.agent.loop.serve", lambda *_: None)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import click
 
+from zombiescope import pipeline, presenters
 from zombiescope.cli.command import Answer, JsonAnswer, TextAnswer, examples, json_option, state_option
 from zombiescope.facts.names import shown
 
@@ -30,13 +31,9 @@ def actions(*, limit: int, state: bytes, as_json: bool) -> Answer:
 
     Reads the journals in the state folder and nothing else. Exit code 0, or 3 when they cannot be read.
     """
-    from zombiescope.pipeline.past_actions import past_actions  # noqa: PLC0415 (--help does not pay for it)
 
-    found = past_actions(shown(state), limit)
+    found = pipeline.past_actions.past_actions(shown(state), limit)
     if as_json:
-        from zombiescope.presenters.actions import render_actions  # noqa: PLC0415
+        return JsonAnswer(presenters.actions.render_actions(found.state, found.total, found.actions, found))
 
-        return JsonAnswer(render_actions(found.state, found.total, found.actions, found))
-    from zombiescope.presenters.actions import render_actions_text  # noqa: PLC0415
-
-    return TextAnswer(render_actions_text(found.state, found.total, found.actions))
+    return TextAnswer(presenters.actions.render_actions_text(found.state, found.total, found.actions))

@@ -9,6 +9,7 @@ from shlex import quote
 
 import click
 
+from zombiescope import presenters
 from zombiescope.cli.command import PlainAnswer, examples, root_option
 from zombiescope.cli.progress import tell
 from zombiescope.config import load_config, load_profile_config
@@ -57,13 +58,11 @@ def agent(
     flags = {"listen": listen, "token_file": token_file, "state": state, "textfile": textfile}
     profile = load_profile_config(file, {})
     if show_config:
-        from zombiescope.presenters.systemd_unit import render_config  # noqa: PLC0415
-
         config = load_config(file, flags)
         thresholds = config.thresholds._asdict()
         origins = {name: config.origins.get(f"thresholds.{name}", "default") for name in thresholds}
         told = {"agent": (config.values, config.origins), "profile": (profile.values, profile.origins)}
-        return PlainAnswer(render_config({**told, "thresholds": (thresholds, origins)}))
+        return PlainAnswer(presenters.systemd_unit.render_config({**told, "thresholds": (thresholds, origins)}))
     gc.disable()  # the hundreds of modules it loads are no garbage: looked through again and again they cost more than they weigh
     from zombiescope.agent.loop import serve  # noqa: PLC0415 (only this command pays for it)
 

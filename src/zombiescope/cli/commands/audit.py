@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from zombiescope import presenters
 from zombiescope.cli.command import (
     Answer,
     JsonAnswer,
@@ -71,20 +72,33 @@ def audit(*, every: bool, as_json: bool, **asked: Any) -> Answer:
     if found.audit.cannot_tell and found.audit.subject != "host":
         code = 3
     if as_json:
-        from zombiescope.presenters.audit_json import render_audit, render_changes, workload_gaps  # noqa: PLC0415 (each form loads only what it needs)
-        from zombiescope.presenters.document import document  # noqa: PLC0415
-
         services = found.services
-        body: dict[str, Any] = {"subject": found.audit.subject, "source": found.source}
-        body |= render_audit(found.audit, found.findings, services.schedules, services.containers, every=every)
+        body: dict[str, Any] = {
+            "subject": found.audit.subject,
+            "source": found.source,
+            **presenters.audit_json.render_audit(
+                found.audit, found.findings, services.schedules, services.containers, every=every
+            ),
+        }
         if changes is not None:
-            body |= {"against": render_changes(changes)}
-        return JsonAnswer(document("audit/1", found, body, (*found.gaps, *workload_gaps(found.audit))), code)
-    from zombiescope.presenters.audit_text import audit_next, render_audit_text, render_changes_text  # noqa: PLC0415
+            body |= {"against": presenters.audit_json.render_changes(changes)}
+        return JsonAnswer(
+            presenters.document.document(
+                "audit/1", found, body, (*found.gaps, *presenters.audit_json.workload_gaps(found.audit))
+            ),
+            code,
+        )
 
-    parts = render_audit_text(found.audit, found.findings, found.source, found.gaps, every=every)
-    against = render_changes_text(changes) if changes else []
-    return TextAnswer([*parts, *against, *audit_next(found.findings, same_place(asked["root"], asked["image"]))], code)
+    parts = presenters.audit_text.render_audit_text(found.audit, found.findings, found.source, found.gaps, every=every)
+    against = presenters.audit_text.render_changes_text(changes) if changes else []
+    return TextAnswer(
+        [
+            *parts,
+            *against,
+            *presenters.audit_text.audit_next(found.findings, same_place(asked["root"], asked["image"])),
+        ],
+        code,
+    )
 
 
 def _audit(

@@ -8,6 +8,7 @@ import os
 
 import click
 
+from zombiescope import presenters
 from zombiescope.cli.command import (
     Answer,
     JsonAnswer,
@@ -79,8 +80,10 @@ def autopsy(
         return PlainAnswer(render_autopsy_csv(found.autopsy.bodies[:most] if most else found.autopsy.bodies))
     if as_json:
         return JsonAnswer(render_autopsy(found.snapshot, found.walk, found.autopsy, found.gaps, most, found.beside))
-    from zombiescope.presenters.autopsy_text import AutopsyShown, render_autopsy_text  # noqa: PLC0415 (drawing is loaded only when it is needed)
 
-    asked = AutopsyShown(limit, group, os.geteuid() == 0, None if root is None else shown(root))
-    parts = render_autopsy_text(found.snapshot, found.walk, found.autopsy, found.gaps, asked, files=found.beside.files)
-    return TextAnswer(parts)
+    asked = presenters.autopsy_text.AutopsyShown(limit, group, os.geteuid() == 0, None if root is None else shown(root))
+    return TextAnswer(
+        presenters.autopsy_text.render_autopsy_text(
+            found.snapshot, found.walk, found.autopsy, found.gaps, asked, files=found.beside.files
+        )
+    )

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from zombiescope import __version__
+from zombiescope import __version__, presenters
 from zombiescope.cli.command import (
     Answer,
     JsonAnswer,
@@ -115,8 +115,12 @@ def check(*, form: str, as_json: bool, **asked: Any) -> Answer:
         checked = _check(**asked)
     except UsageError as error:
         raise GateUsageError(error.what, error.why, error.hint) from error
-    where = same_place(asked["root"], asked["image"])
-    return _answer(checked, "json" if as_json else form, where, is_image=asked["image"] is not None)
+    return _answer(
+        checked,
+        "json" if as_json else form,
+        same_place(asked["root"], asked["image"]),
+        is_image=asked["image"] is not None,
+    )
 
 
 def _check(
@@ -159,8 +163,9 @@ def _check(
     ):
         progress = gating.Progress(window, reading)
         watching = gating.Watching(seconds, state)
-        target = auditing.Target(root, image, manifests)
-        return gating.check(target, base, settings, watching=watching, progress=progress, boot=test)
+        return gating.check(
+            auditing.Target(root, image, manifests), base, settings, watching=watching, progress=progress, boot=test
+        )
 
 
 def _limit(text: str) -> tuple[str, float]:
@@ -172,24 +177,25 @@ def _limit(text: str) -> tuple[str, float]:
 
 
 def _answer(checked: gating.Checked, form: str, where: str, *, is_image: bool) -> Answer:
-    from zombiescope.presenters import gate_json  # noqa: PLC0415
 
     gate, code = checked.gate, checked.gate.verdict.exit_code
     match form:
         case "json":
-            gaps = [*gate_json.check_gaps(gate), *checked.gaps]
-            return JsonAnswer(document("check/1", checked, gate_json.render_check(gate), gaps), code)
+            gaps = [*presenters.gate_json.check_gaps(gate), *checked.gaps]
+            return JsonAnswer(document("check/1", checked, presenters.gate_json.render_check(gate), gaps), code)
         case "sarif":
-            return JsonAnswer(gate_json.render_sarif(gate, checked.source, __version__), code)
+            return JsonAnswer(presenters.gate_json.render_sarif(gate, checked.source, __version__), code)
         case "junit":
-            return PlainAnswer(gate_json.render_junit(gate, checked.source, checked.taken_at), code)
+            return PlainAnswer(presenters.gate_json.render_junit(gate, checked.source, checked.taken_at), code)
         case "nagios":
-            return PlainAnswer(gate_json.render_nagios(gate, checked.limits), code)
+            return PlainAnswer(presenters.gate_json.render_nagios(gate, checked.limits), code)
         case "npd":
-            return PlainAnswer(gate_json.render_npd(gate), code)
+            return PlainAnswer(presenters.gate_json.render_npd(gate), code)
         case "prometheus":
-            return PlainAnswer(gate_json.render_prometheus(gate, checked.limits, checked.taken_at), code)
+            return PlainAnswer(presenters.gate_json.render_prometheus(gate, checked.limits, checked.taken_at), code)
         case "github":
-            return PlainAnswer(gate_json.render_github(gate, checked.source), code)
+            return PlainAnswer(presenters.gate_json.render_github(gate, checked.source), code)
         case _:
-            return TextAnswer(gate_json.render_check_text(gate, checked.source, where, is_image=is_image), code)
+            return TextAnswer(
+                presenters.gate_json.render_check_text(gate, checked.source, where, is_image=is_image), code
+            )

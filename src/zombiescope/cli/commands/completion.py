@@ -28,5 +28,4 @@ def completion(context: click.Context, shell: str) -> Answer:
             "the command line library does not know this shell",
             "zombiescope completion bash",
         )
-    whole = context.find_root().command
-    return PlainAnswer(maker(whole, {}, "zombiescope", "_ZOMBIESCOPE_COMPLETE").source())
+    return PlainAnswer(maker(context.find_root().command, {}, "zombiescope", "_ZOMBIESCOPE_COMPLETE").source())

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import click
 
+from zombiescope import presenters
 from zombiescope.cli.command import Answer, JsonAnswer, TextAnswer, examples, json_option, root_option
 from zombiescope.cli.progress import window_shown
 from zombiescope.errors import EXIT_FINE, ObservationError
@@ -43,9 +44,6 @@ def cores(*, seconds: float, no_blame: bool, as_json: bool, root: bytes | None) 
         answer = watch_cores(host, seconds, progress, with_blame=not no_blame)
     exit_code = ObservationError.exit_code if isinstance(answer.seen, Gap) else EXIT_FINE
     if as_json:
-        from zombiescope.presenters.cores import render_cores  # noqa: PLC0415 (each form loads only what it needs)
+        return JsonAnswer(presenters.cores.render_cores(answer, answer.seen), exit_code)
 
-        return JsonAnswer(render_cores(answer, answer.seen), exit_code)
-    from zombiescope.presenters.cores import render_cores_text  # noqa: PLC0415
-
-    return TextAnswer(render_cores_text(answer.seen, None if root is None else shown(root)), exit_code)
+    return TextAnswer(presenters.cores.render_cores_text(answer.seen, None if root is None else shown(root)), exit_code)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from zombiescope import pipeline, presenters, web
+from zombiescope.cli import profiles
 from zombiescope.cli.command import (
     Answer,
     JsonAnswer,
@@ -118,49 +120,46 @@ def doctor(
         report = _report(host, examined, (events, folder, age or 0.0), pods.gaps if pods else ())
     exit_code = _exit_code(examined.diagnosis, fail_on)
     if html is not None:
-        from zombiescope.pipeline.page_look import Subject  # noqa: PLC0415
-
         usual = None if root is not None else _state(state, config)
-        subject = Subject(host, root, thresholds, folder, seconds)
-        _write(html, _html(subject, usual, examined, report))
+        _write(
+            html, _html(pipeline.page_look.Subject(host, root, thresholds, folder, seconds), usual, examined, report)
+        )
     if as_json:
         return JsonAnswer(render_report(report), exit_code)
     if markdown:
         return PlainAnswer(render_doctor_markdown(report).rstrip("\n"), exit_code)
-    from zombiescope.presenters.doctor_text import Shown, render_report_text  # noqa: PLC0415
 
     place = None if root is None else shown(root)
-    asked = Shown(explain, os.geteuid() == 0 or not host.is_live, place, html)
-    return TextAnswer(render_report_text(report, asked), exit_code)
+    asked = presenters.doctor_text.Shown(explain, os.geteuid() == 0 or not host.is_live, place, html)
+    return TextAnswer(presenters.doctor_text.render_report_text(report, asked), exit_code)
 
 
 def _html(subject: Subject, usual: bytes | None, examined: Examined, report: Report) -> str:
     """With the history of this host, or with the one that a recording carries."""
-    from zombiescope.cli.profiles.carrying import lay_down_captures  # noqa: PLC0415 (each form loads only what it needs)
-    from zombiescope.pipeline.carrying import Places, opened_places  # noqa: PLC0415
-    from zombiescope.pipeline.page_look import file_documents  # noqa: PLC0415
-    from zombiescope.web.one_file import doctor_page  # noqa: PLC0415
-
-    with opened_places(subject.root, Places(subject.state, None), usual, lay_down_captures) as found:
-        more, day = file_documents(subject._replace(state=found.state), examined, report.plan)
-    return doctor_page(report, more, day)
+    with pipeline.carrying.opened_places(
+        subject.root, pipeline.carrying.Places(subject.state, None), usual, profiles.carrying.lay_down_captures
+    ) as found:
+        more, day = pipeline.page_look.file_documents(subject._replace(state=found.state), examined, report.plan)
+    return web.one_file.doctor_page(report, more, day)
 
 
 def _report(
     host: Host, examined: Examined, past: tuple[bytes | None, bytes | None, float], gaps: tuple[Gap, ...]
 ) -> Report:
-    from zombiescope.pipeline.plan import plan_for  # noqa: PLC0415
-    from zombiescope.pipeline.timeline import Past, tell  # noqa: PLC0415
 
-    told = tell(host, examined.case, Past(*past))
-    plan = plan_for(host, examined)
-    return Report(examined.case, examined.diagnosis, told.timeline, told.correlations, plan, (*told.gaps, *gaps))
+    told = pipeline.timeline.tell(host, examined.case, pipeline.timeline.Past(*past))
+    return Report(
+        examined.case,
+        examined.diagnosis,
+        told.timeline,
+        told.correlations,
+        pipeline.plan.plan_for(host, examined),
+        (*told.gaps, *gaps),
+    )
 
 
 def _state(given: str | None, config: str | None) -> bytes:
-    if given is not None:
-        return os.fsencode(given)
-    return os.fsencode(load_config(config, {}).text("state"))
+    return os.fsencode(given) if given is not None else os.fsencode(load_config(config, {}).text("state"))
 
 
 def _seconds(age: str) -> float:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import CompletionItem
 
+from zombiescope import presenters
 from zombiescope.cli.command import Answer, TextAnswer, examples
 from zombiescope.pipeline.explain import DOCUMENTS, Library
 
@@ -34,16 +35,15 @@ def explain(*, words: tuple[str, ...]) -> Answer:
 
     Exit code 0, or 2 for a word that it does not know.
     """
-    from zombiescope.presenters.explain_text import render_document, render_list, render_page  # noqa: PLC0415 (drawing)
 
     library = Library()
     if not words:
-        return TextAnswer(render_list(library.words()))
+        return TextAnswer(presenters.explain_text.render_list(library.words()))
     word = " ".join(words)
     if document := library.document(word):
-        return TextAnswer(render_document(document, DOCUMENTS[word]))
+        return TextAnswer(presenters.explain_text.render_document(document, DOCUMENTS[word]))
     first, *rest = library.pages(word)
-    parts = render_page(first)
+    parts = presenters.explain_text.render_page(first)
     for page in rest:
-        parts += ["", *render_page(page)]
+        parts += ["", *presenters.explain_text.render_page(page)]
     return TextAnswer(parts)

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from zombiescope import web
 from zombiescope.cli.command import (
     Answer,
     JsonAnswer,
@@ -21,6 +22,7 @@ from zombiescope.cli.command import (
     together,
 )
 from zombiescope.cli.progress import stage_shown
+from zombiescope.cli.serving import serve_page
 from zombiescope.config import read_safely, thresholds_for
 from zombiescope.diagnosis.fleet_health import SICK_BY
 from zombiescope.errors import UsageError
@@ -231,18 +233,22 @@ def serve(
     Reads only. The server is asked at most once per minute, and only while somebody looks. Every user of this machine can reach a
     port on loopback; where they must not look, use --listen unix:PATH or --page-token-file FILE.
     """
-    from zombiescope.cli.serving import serve_page  # noqa: PLC0415 (--help does not pay for them)
-    from zombiescope.web.fleet import DOCUMENTS, Asked, ManyNodes  # noqa: PLC0415
-    from zombiescope.web.site import Site  # noqa: PLC0415
 
     source = _source(**asked)
     if source.server is not None:
         MetricsServer(source.server)  # a wrong address is told here, not on the page
     template = node_page or (INSTANCE_PAGE if source.server is not None else None)
     links = NodeLinks(template) if template else None
-    about = Asked(open_host(None), source, by, _seconds(lookback), thresholds_for(config, is_live=True), links)
+    about = web.fleet.Asked(
+        open_host(None), source, by, _seconds(lookback), thresholds_for(config, is_live=True), links
+    )
     next_step = f"to read the same as text: zombiescope fleet cohorts {_said(asked)}"
-    serve_page(listen, page_token_file, lambda selector: Site(ManyNodes(about, selector), DOCUMENTS), next_step)
+    serve_page(
+        listen,
+        page_token_file,
+        lambda selector: web.site.Site(web.fleet.ManyNodes(about, selector), web.fleet.DOCUMENTS),
+        next_step,
+    )
     return None
 
 

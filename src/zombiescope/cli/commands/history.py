@@ -7,6 +7,7 @@ import os
 
 import click
 
+from zombiescope import presenters
 from zombiescope.cli.command import (
     Answer,
     JsonAnswer,
@@ -77,15 +78,16 @@ def history(
         )
     if as_csv:
         return PlainAnswer(render_history_csv(found.samples))
-    from zombiescope.presenters.history_text import render_history_text  # noqa: PLC0415
 
-    return TextAnswer(render_history_text(found.recall, found.happenings, found.moment, found.gaps, kept, at=at))
+    return TextAnswer(
+        presenters.history_text.render_history_text(
+            found.recall, found.happenings, found.moment, found.gaps, kept, at=at
+        )
+    )
 
 
 _NO_HISTORY = "record again on a host where the agent keeps one: zombiescope record FILE"
 
 
 def _seconds(age: str) -> float | None:
-    if age == "all":
-        return None
-    return age_of(age, "it is not a number with s, m, h or d, nor all", "such as --last 2h")
+    return None if age == "all" else age_of(age, "it is not a number with s, m, h or d, nor all", "such as --last 2h")

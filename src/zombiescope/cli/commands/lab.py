@@ -142,8 +142,11 @@ def clean(*, name: str | None, as_json: bool) -> Answer:
     is_left = any(each.left and not each.in_use for each in cleaned)
     exit_code = ActionFailedError.exit_code if is_left else EXIT_FINE
     if as_json:
-        body: dict[str, Any] = {"action": "clean", "note": note or None}
-        body["runs"] = [each.as_document() for each in cleaned]
+        body: dict[str, Any] = {
+            "action": "clean",
+            "note": note or None,
+            "runs": [each.as_document() for each in cleaned],
+        }
         return JsonAnswer({**stamp(), **body}, exit_code)
     lines = [*_clean_lines(cleaned), *([f"note: {note}"] if note else [])] or ["no run of the lab is here"]
     why, line = ("to try again", "clean") if is_left else ("to see what is left of the lab", "list")
@@ -210,7 +213,8 @@ def list_command(*, as_json: bool) -> Answer:
     runs, kinds = list_runs(), list_kinds()
     if as_json:
         return JsonAnswer(_document(runs, kinds))
-    return _told([*_run_lines(runs), "", *_kind_lines(kinds), ""], *_next(runs))
+    told = (f"  {each['kind']:<13}{each['what']}" for each in kinds)
+    return _told([*_run_lines(runs), "", "kinds that `lab zombies --pin KIND` makes:", *told, ""], *_next(runs))
 
 
 def _document(runs: list[Seen] | Gap, kinds: Sequence[dict[str, str]]) -> dict[str, Any]:
@@ -233,11 +237,6 @@ def _run_lines(runs: list[Seen] | Gap) -> Iterator[str]:
         by_pin = ", ".join(f"{number:,} {kind}" for kind, number in each.by_pin.items())
         at_work = "   a command is working on it" if each.at_work else ""
         yield f"  {each.run}   {each.action or 'unknown'}: {made}{f' ({by_pin})' if by_pin else ''}{at_work}"
-
-
-def _kind_lines(kinds: Sequence[dict[str, str]]) -> Iterator[str]:
-    yield "kinds that `lab zombies --pin KIND` makes:"
-    yield from (f"  {each['kind']:<13}{each['what']}" for each in kinds)
 
 
 def _next(runs: list[Seen] | Gap) -> tuple[str, str]:
@@ -359,8 +358,14 @@ def _in_machine(cell: str | None, asked: dict[str, Any], *, as_json: bool) -> di
 
 
 def _typed(order: IncidentOrder, account: str | None) -> str:
-    words = ["zombiescope lab incident", f"--count {order.zombies}"]
-    return " ".join([*words, *(["--unit"] if order.real_unit else []), *([f"--account {account}"] if account else [])])
+    return " ".join(
+        [
+            "zombiescope lab incident",
+            f"--count {order.zombies}",
+            *(["--unit"] if order.real_unit else []),
+            *([f"--account {account}"] if account else []),
+        ]
+    )
 
 
 def _write(path: str, document: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from zombiescope import presenters
 from zombiescope.cli.command import Answer, JsonAnswer, Next, PlainAnswer, TextAnswer, examples, json_option
 from zombiescope.facts.names import counted
 from zombiescope.pipeline.components import Component, find_component, gaps_of, read_components
@@ -52,11 +53,10 @@ def _document(parts: list[Component], *, with_text: bool) -> dict[str, object]:
 
 
 def _listed(parts: list[Component]) -> list[RenderableType]:
-    from zombiescope.presenters.layout import Column, Fitting  # noqa: PLC0415 (drawing is loaded only when it is needed)
 
-    columns = [Column(name, is_number=False) for name in ("part", "version")]
-    columns.append(Column("licence", is_number=False, least_width=12))
-    table = Fitting(columns, [(part.name, part.version, part.licence) for part in parts])
+    columns = [presenters.layout.Column(name, is_number=False) for name in ("part", "version")]
+    columns.append(presenters.layout.Column("licence", is_number=False, least_width=12))
+    table = presenters.layout.Fitting(columns, [(part.name, part.version, part.licence) for part in parts])
     unknown = [f"unknown: {gap.reason} ({gap.hint})" for gap in gaps_of(parts)]
     last = Next("to read a licence", f"zombiescope licenses {quote(parts[-1].name)}")
     return [f"{counted(len(parts), 'part is', 'parts are')} in this build", table, *unknown, last]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import click
 
+from zombiescope import pipeline, presenters
 from zombiescope.cli.command import (
     THEN,
     WATCHING,
@@ -63,20 +64,23 @@ def plan(
     Reads only: `zombiescope apply` does it. Each step says why, what it frees, what it risks and how it is undone. Exit code 0,
     or 3 when nothing could be looked at.
     """
-    from zombiescope.pipeline.asking_pods import pod_sources  # noqa: PLC0415 (--help does not pay for it)
-    from zombiescope.pipeline.plan import make_plan  # noqa: PLC0415
 
     if root is None:
         tell_unfinished()
     scope = scope_of(maker, below, zombie)
     with window_shown(seconds if root is None else 0, WATCHING, THEN) as progress:
-        sources = pod_sources(cri_socket, config, kube_api=kube_api)
-        planned = make_plan(root, scope, seconds, progress, config=config, sources=sources)
+        planned = pipeline.plan.make_plan(
+            root,
+            scope,
+            seconds,
+            progress,
+            config=config,
+            sources=pipeline.asking_pods.pod_sources(cri_socket, config, kube_api=kube_api),
+        )
     exit_code = ObservationError.exit_code if planned.saw_nothing else EXIT_FINE
     if as_json:
-        from zombiescope.presenters.plan_json import render_plan_document  # noqa: PLC0415
+        return JsonAnswer(presenters.plan_json.render_plan_document(planned.plan, planned, planned.gaps), exit_code)
 
-        return JsonAnswer(render_plan_document(planned.plan, planned, planned.gaps), exit_code)
-    from zombiescope.presenters.plan_text import render_plan_text  # noqa: PLC0415
-
-    return TextAnswer(render_plan_text(planned.plan, planned.gaps, asked_of(scope, root)), exit_code)
+    return TextAnswer(
+        presenters.plan_text.render_plan_text(planned.plan, planned.gaps, asked_of(scope, root)), exit_code
+    )

@@ -6,10 +6,12 @@ from __future__ import annotations
 import os
 import signal
 import time
+from select import select
 from typing import Any
 
 import click
 
+from zombiescope import agent
 from zombiescope.analysis.reaping import Pass, Reaping
 from zombiescope.cli.command import Answer, JsonAnswer, TextAnswer, examples, json_option, root_option
 from zombiescope.errors import EXIT_FINE, ActionFailedError, UsageError
@@ -106,8 +108,7 @@ def reap(
     scope = Scope(asked["maker"], os.fsencode(parent) if parent else None)
     log = ReapLog(os.fsencode(state)) if yes else None
     try:
-        reaper = Reaper(host, _budget(asked), scope, log)
-        last, lines = _passes(reaper, watch=watch, as_json=as_json, textfile=textfile)
+        last, lines = _passes(Reaper(host, _budget(asked), scope, log), watch=watch, as_json=as_json, textfile=textfile)
     finally:
         if log:
             log.close()
@@ -164,28 +165,28 @@ class _Ending:
         self._is_asked = True
 
     def wait(self, seconds: float) -> bool:
-        from select import select  # noqa: PLC0415
-
         if not self._is_asked:
             select([self._reading], [], [], seconds)
         return not self._is_asked
 
 
 def _lines(each: Pass) -> list[str]:
-    first = render_pass(each.state, each.why, each.zombies, each.freed)
-    asked = render_orders(each.choice.orders)
-    return [first, *asked, *render_left(each.choice.left), *render_refused(each.done)]
+    return [
+        render_pass(each.state, each.why, each.zombies, each.freed),
+        *render_orders(each.choice.orders),
+        *render_left(each.choice.left),
+        *render_refused(each.done),
+    ]
 
 
 def _export(each: Pass, textfile: str | None) -> None:
     if not textfile:
         return
-    from zombiescope.agent.api import Exposition, write_textfile  # noqa: PLC0415 (an extra)
 
     tally = each.tally
     figures = (tally.freed, tally.pages, tally.cpu_seconds, tally.passes, tally.walks, tally.refused)
-    _, body = Exposition(lambda: render_reaper_families(figures, each.choice.left, each.state)).render()
-    why = write_textfile(textfile, body)
+    _, body = agent.api.Exposition(lambda: render_reaper_families(figures, each.choice.left, each.state)).render()
+    why = agent.api.write_textfile(textfile, body)
     if why:
         click.echo(f"cannot write {textfile}: {why}", err=True)
 

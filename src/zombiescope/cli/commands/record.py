@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 
 import click
 
+from zombiescope import presenters
 from zombiescope.cli.command import (
     Answer,
     JsonAnswer,
@@ -96,7 +97,6 @@ def record(
     if not as_json:
         last = Next("to replay it", f"zombiescope doctor --root {quote(shown(os.fsencode(file)))}")
         return TextAnswer([*_lines(file, recorded, kept_names=keep_names, limit=history_limit), last])
-    from zombiescope.presenters.document import document  # noqa: PLC0415 (each form loads only what it needs)
 
     body = {
         "file": file,
@@ -108,7 +108,7 @@ def record(
         "replays": recorded.replays,
         "carried": {name: getattr(recorded.carried, name) for name in _CARRIED},
     }
-    return JsonAnswer(document("record/1", recorded.snapshot, body, recorded.carried.gaps))
+    return JsonAnswer(presenters.document.document("record/1", recorded.snapshot, body, recorded.carried.gaps))
 
 
 _STANDARD_OUTPUT = "-"

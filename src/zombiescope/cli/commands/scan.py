@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import click
 
+from zombiescope import presenters
 from zombiescope.cli.command import Answer, JsonAnswer, TextAnswer, config_option, examples, json_option, root_option
 from zombiescope.cli.progress import stage_shown
 from zombiescope.config import thresholds_for
@@ -78,12 +79,14 @@ def scan(
         )
     exit_code = ObservationError.exit_code if isinstance(seen.observation.scan.population, Gap) else EXIT_FINE
     if as_json:
-        from zombiescope.presenters.scan_json import render_scan  # noqa: PLC0415 (each form loads only what it needs)
-
-        answer = render_scan(seen.observation, seen.diagnosis, seen.growth, seen.reclaim)
-        return JsonAnswer(answer, exit_code)
-    from zombiescope.presenters.scan_text import render_scan_text  # noqa: PLC0415
+        return JsonAnswer(
+            presenters.scan_json.render_scan(seen.observation, seen.diagnosis, seen.growth, seen.reclaim), exit_code
+        )
 
     place = None if root is None else shown(root)
-    text = render_scan_text(seen.observation, seen.diagnosis, seen.reclaim, explain=explain, root=place)
-    return TextAnswer(text, exit_code)
+    return TextAnswer(
+        presenters.scan_text.render_scan_text(
+            seen.observation, seen.diagnosis, seen.reclaim, explain=explain, root=place
+        ),
+        exit_code,
+    )

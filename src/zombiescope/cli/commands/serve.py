@@ -7,7 +7,10 @@ import os
 
 import click
 
+from zombiescope import pipeline, web
+from zombiescope.cli import profiles
 from zombiescope.cli.command import Answer, config_option, examples, listen_option, root_option
+from zombiescope.cli.serving import serve_page, until_ended
 from zombiescope.config import DEFAULT_STATE, thresholds_for
 
 
@@ -46,19 +49,17 @@ def serve(
     Reads only: it gives the command to copy and never changes the host. Every user of this machine can reach a port on loopback;
     where they must not look, use --listen unix:PATH or --token-file FILE. An agent serves the same page at / of its own port.
     """
-    from zombiescope.cli.profiles.carrying import lay_down_captures  # noqa: PLC0415 (--help does not pay for them)
-    from zombiescope.cli.serving import serve_page, until_ended  # noqa: PLC0415
-    from zombiescope.pipeline.carrying import Places, opened_places  # noqa: PLC0415
-    from zombiescope.pipeline.opening import open_host  # noqa: PLC0415
-    from zombiescope.pipeline.page_look import Subject  # noqa: PLC0415
-    from zombiescope.web.site import Site  # noqa: PLC0415
-    from zombiescope.web.standing import Standing  # noqa: PLC0415
-
-    host = open_host(root)
-    said = Places(*(None if each is None else os.fsencode(each) for each in (state, captures)))
+    host = pipeline.opening.open_host(root)
+    said = pipeline.carrying.Places(*(None if each is None else os.fsencode(each) for each in (state, captures)))
     limits = thresholds_for(config, is_live=host.is_live)
-    with until_ended(), opened_places(root, said, os.fsencode(DEFAULT_STATE), lay_down_captures) as found:
-        subject = Subject(host, root, limits, found.state, seconds, found.captures)
+    opened_places = pipeline.carrying.opened_places
+    with (
+        until_ended(),
+        opened_places(root, said, os.fsencode(DEFAULT_STATE), profiles.carrying.lay_down_captures) as found,
+    ):
+        subject = pipeline.page_look.Subject(host, root, limits, found.state, seconds, found.captures)
         keep_on = "to keep watching, and remember: zombiescope agent"
-        serve_page(listen, token_file, lambda selector: Site(Standing(subject, selector)), keep_on)
+        serve_page(
+            listen, token_file, lambda selector: web.site.Site(web.standing.Standing(subject, selector)), keep_on
+        )
     return None

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 
 import click
 
+from zombiescope import presenters
 from zombiescope.cli.command import examples, root_option, same_place, standard_output
 from zombiescope.errors import EXIT_FINE, EXIT_INTERRUPTED, IS_ONE_FILE, UsageError
 from zombiescope.host.access import Host
@@ -83,8 +84,6 @@ def _draw(picture: Picture, order: str) -> None:
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    from zombiescope.presenters.layout import unknown_block  # noqa: PLC0415
-
     console = Console(highlight=False, emoji=False)
     if console.is_terminal:
         console.clear()
@@ -97,7 +96,7 @@ def _draw(picture: Picture, order: str) -> None:
     for row in sorted_rows(picture, order)[:_MOST_ROWS]:
         table.add_row(*map(Text, cells(row.account.zombies, row.lately, picture.seconds, row.account.maker)))
     console.print(table)
-    for part in unknown_block(picture.gaps):
+    for part in presenters.layout.unknown_block(picture.gaps):
         console.print(part)
     if IS_ONE_FILE and console.is_terminal:
         console.print(Text(_NO_SCREEN, style="dim"))

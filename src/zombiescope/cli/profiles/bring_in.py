@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import click
 
+from zombiescope import profiler
 from zombiescope.cli.command import Answer, JsonAnswer, TextAnswer, examples, json_option
 from zombiescope.cli.profiles.options import captures_option, kallsyms_option, next_line, perf_names_option
 from zombiescope.facts.names import shown
@@ -50,9 +51,7 @@ def bring_in(
     made = import_capture(file, output or captures, name, choices)
     stored = shown(made.stored)
     if as_json:
-        from zombiescope.profiler.drawing.documents import render_capture  # noqa: PLC0415 (only a document loads it)
-
-        return JsonAnswer(render_capture(stored, read_capture(made.stored, choices), stored))
+        return JsonAnswer(profiler.drawing.documents.render_capture(stored, read_capture(made.stored, choices), stored))
     lines = [f"stored {stored}: {_size(made)}"]
     lines += [f"unknown: {gap.reason}" + (f" ({gap.hint})" if gap.hint else "") for gap in made.about.gaps]
     why, verb = ("to see what the cores did", "heatmap") if made.about.has_time else ("to see the calls", "flame")
@@ -72,12 +71,9 @@ def list_captures(*, captures: bytes, as_json: bool) -> Answer:
     """The stored captures, newest last."""
     found = entries(captures)
     if as_json:
-        from zombiescope.profiler.drawing.documents import render_list  # noqa: PLC0415
+        return JsonAnswer(profiler.drawing.documents.render_list(found))
 
-        return JsonAnswer(render_list(found))
-    from zombiescope.profiler.drawing.text import render_list_text  # noqa: PLC0415 (a picture or a document does not load rich)
-
-    parts = render_list_text(found, shown(captures))
+    parts = profiler.drawing.text.render_list_text(found, shown(captures))
     if not found:
         return TextAnswer([*parts, next_line("to make one", "record --seconds 60", captures)])
     return TextAnswer([*parts, next_line("to see what the cores did", "heatmap", captures, found[-1].name)])

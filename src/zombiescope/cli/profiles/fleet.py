@@ -40,6 +40,7 @@ from zombiescope.facts.names import shown_text
 from zombiescope.pipeline.opening import open_host
 from zombiescope.pipeline.profile_events import labels_here
 from zombiescope.presenters.document import rfc3339
+from zombiescope.profiler import archive
 from zombiescope.profiler.asking import open_capture
 from zombiescope.profiler.drawing.flame_graph import BETWEEN_NODES, render_flame_graph_svg
 from zombiescope.profiler.drawing.fleet import (
@@ -110,15 +111,12 @@ def ship(
     and cgroup paths go along as they are. Nothing is ever shipped unless you run this.
     """
     require_package("pyarrow", "ship profiles")
-    from zombiescope.profiler.archive.places import Where, place_at  # noqa: PLC0415 (an extra)
-    from zombiescope.profiler.archive.places import ship as ship_one  # noqa: PLC0415
-    from zombiescope.profiler.archive.schema import Labels  # noqa: PLC0415
 
     if bool(captures_given) == every:
         raise UsageError(
             "cannot tell what to ship", "name captures, or give --all, not both", "profile ship latest --to DIR"
         )
-    place = place_at(Where(target, endpoint))
+    place = archive.places.place_at(archive.places.Where(target, endpoint))
     names = captures_given or [os.fsdecode(each.path) for each in store.entries(captures) if each.about is not None]
     began = None if at is None else moment_of(at, open_host(None).wall_clock())
     shipped, gaps = [], []
@@ -126,7 +124,15 @@ def ship(
         try:
             opened = open_capture(captures, name)
             capture = _dated(opened.capture, began)
-            shipped.append(ship_one(place, capture, opened.name, Labels(*_labels(capture, given)), replace=replace))
+            shipped.append(
+                archive.places.ship(
+                    place,
+                    capture,
+                    opened.name,
+                    archive.schema.Labels(*_labels(capture, given)),
+                    replace=replace,
+                )
+            )
         except UsageError as error:
             if not every:
                 raise
@@ -217,18 +223,16 @@ def fleet() -> None:
 def _asked(given: dict[str, Any]) -> tuple[Question, Engine]:
     for package in ("pyarrow", "duckdb"):
         require_package(package, "ask an archive of profiles")
-    from zombiescope.profiler.archive.asking import Question, count_here, ray_engine  # noqa: PLC0415 (an extra)
-    from zombiescope.profiler.archive.catalogue import Times, read_terms  # noqa: PLC0415
-    from zombiescope.profiler.archive.counting import Asked  # noqa: PLC0415
-    from zombiescope.profiler.archive.places import Where  # noqa: PLC0415
 
     now = open_host(None).wall_clock()
     since, until = (moment_of(given[name], now, f"--{name}") if given[name] else None for name in ("since", "until"))
     if since is not None and until is not None and until <= since:
         raise UsageError("cannot look at that time", "it ends before it begins", "give --since below --until")
     is_folder = "://" not in given["archive"]  # a task elsewhere stands in another folder
-    where = Where(os.path.abspath(given["archive"]) if is_folder else given["archive"], given["endpoint"])
-    filters = Asked(
+    where = archive.places.Where(
+        os.path.abspath(given["archive"]) if is_folder else given["archive"], given["endpoint"]
+    )
+    filters = archive.counting.Asked(
         where,
         0,
         0,
@@ -239,9 +243,9 @@ def _asked(given: dict[str, Any]) -> tuple[Question, Engine]:
         side_of(given),
         given["with_idle"],
     )
-    terms = [read_terms(given.get(name, ()), f"--{name}") for name in ("where", "against")]
-    engine = ray_engine(given["address"]) if given["engine"] == "ray" else count_here
-    return Question(where, terms[0], terms[1], Times(since, until), filters), engine
+    terms = [archive.catalogue.read_terms(given.get(name, ()), f"--{name}") for name in ("where", "against")]
+    engine = archive.asking.ray_engine(given["address"]) if given["engine"] == "ray" else archive.asking.count_here
+    return archive.asking.Question(where, terms[0], terms[1], archive.catalogue.Times(since, until), filters), engine
 
 
 def _nodes(given: dict[str, Any], name: str, otherwise: str) -> str:
@@ -291,9 +295,8 @@ def top(*, by: str, most: int, as_json: bool, **given: Any) -> Answer:
 def flame(*, least: float, svg: bytes | None, as_json: bool, **given: Any) -> Answer:
     """The stacks of all these nodes as one flame graph, by samples."""
     question, engine = _asked(given)
-    from zombiescope.profiler.archive.asking import ask_flame  # noqa: PLC0415
 
-    found = ask_flame(question, engine)
+    found = archive.asking.ask_flame(question, engine)
     title = f"{_nodes(given, 'where', _EVERY)} ({found.group.nodes:,} nodes): processor time by call"
     last = _next("to compare them with the others", "diff", given)
     if svg:
@@ -322,9 +325,8 @@ def diff(*, svg: bytes | None, most: int, as_json: bool, **given: Any) -> Answer
     question, engine = _asked(given)
     if not question.where:
         raise UsageError("cannot compare", "it takes two groups of nodes", "name one: --where zone=c")
-    from zombiescope.profiler.archive.asking import ask_difference  # noqa: PLC0415
 
-    found = ask_difference(question, engine, compare_groups)
+    found = archive.asking.ask_difference(question, engine, compare_groups)
     here, there = _nodes(given, "where", _EVERY), _nodes(given, "against", _OTHERS)
     words = [f"--function {quote(shown_text(found.found[0].key[0]))}"] if found.found else []
     last = _next("to see when" if words else "to see what is hot there", "find" if words else "top", given, *words)
@@ -357,11 +359,10 @@ def diff(*, svg: bytes | None, most: int, as_json: bool, **given: Any) -> Answer
 def find(*, function: str, window: float, most: int, as_json: bool, **given: Any) -> Answer:
     """The moments: on which node, which core and when the function took most of a core."""
     question, engine = _asked(given)
-    from zombiescope.profiler.archive.asking import ask_moments  # noqa: PLC0415
 
     side = question.filters.side if function or question.filters.side != "both" else "kernel"
     filters = question.filters._replace(function=function, window=round(window * 1e6), side=side)
-    found = ask_moments(question._replace(filters=filters), engine)
+    found = archive.asking.ask_moments(question._replace(filters=filters), engine)
     what = shown_text(function) or {"kernel": "the kernel", "user": "user code"}[side]
     if as_json:
         return JsonAnswer(render_fleet_moments(shown_text(given["archive"]), what, found, most))

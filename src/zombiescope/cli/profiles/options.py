@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from zombiescope import profiler
 from zombiescope.cli.command import Next, TextAnswer, standard_output, together
 from zombiescope.errors import ObservationError, UsageError, reason_of
 from zombiescope.facts.names import shown
@@ -81,9 +82,8 @@ def selection_of(given: dict[str, Any], begin: float | None = None, end: float |
         raise UsageError(
             f"cannot look from {begin:g} s to {end:g} s", "it ends before it begins", "give --from below --to"
         )
-    from zombiescope.profiler.stacks.capture import Selection  # noqa: PLC0415 (an import selects nothing)
 
-    return Selection(
+    return profiler.stacks.capture.Selection(
         begin,
         end,
         tuple(given["cores"]),

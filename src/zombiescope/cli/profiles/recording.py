@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from zombiescope import profiler
 from zombiescope.cli.command import Answer, JsonAnswer, Next, TextAnswer, config_option, examples, json_option
 from zombiescope.cli.profiles.options import captures_option, next_line
 from zombiescope.cli.progress import running_shown
@@ -175,17 +176,19 @@ def _summary(stored: set[bytes], around: tuple[str, ...], folder: bytes) -> list
 
 
 def _recording(order: Order, should_stop: Callable[[], bool], keep: Callable[[Capture], Sequence[Reason]]) -> Recording:
-    from zombiescope.profiler.files.recorder import Recording  # noqa: PLC0415 (needs numpy)
-    from zombiescope.profiler.files.summing import Summing  # noqa: PLC0415
 
-    return Recording(order, should_stop, keep, say_who, say_dropped, Summing(cause_words()[0]))
+    return profiler.files.recorder.Recording(
+        order, should_stop, keep, say_who, say_dropped, profiler.files.summing.Summing(cause_words()[0])
+    )
 
 
 def _listed(folder: bytes, stored: set[bytes]) -> JsonAnswer:
-    from zombiescope.profiler.drawing.documents import render_list  # noqa: PLC0415 (needs numpy)
-    from zombiescope.profiler.files.store import entries  # noqa: PLC0415
 
-    return JsonAnswer(render_list([entry for entry in entries(folder) if entry.path in stored]))
+    return JsonAnswer(
+        profiler.drawing.documents.render_list(
+            [entry for entry in profiler.files.store.entries(folder) if entry.path in stored]
+        )
+    )
 
 
 def _stored(segments: Iterable[Segment]) -> set[bytes]:
@@ -200,13 +203,12 @@ def _stored(segments: Iterable[Segment]) -> set[bytes]:
 def worth_keeping(
     events: tuple[str, ...], state: bytes | None, *, scans: bool = True
 ) -> Callable[[Capture], Sequence[Reason]]:
-    from zombiescope.profiler.stacks.saturation import find_moments  # noqa: PLC0415
 
     happened = keeper(events, state, scans=scans)
 
     def judge(capture: Capture) -> list[Reason]:
         found = [Reason(*event) for event in happened(span_of(capture))]
-        moments = find_moments(capture) if "saturated-core" in events else []
+        moments = profiler.stacks.saturation.find_moments(capture) if "saturated-core" in events else []
         if moments:
             worst = max(moments, key=lambda one: one.score)
             length = worst.end - worst.begin

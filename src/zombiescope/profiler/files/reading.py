@@ -169,11 +169,11 @@ def within_bounds(what: str, path: bytes) -> AbstractContextManager[None]:
 def _read(raw: memoryview, name: str, choices: Choices) -> Capture:
     beginning = bytes(raw[:8])
     if beginning.startswith(FAMILY):
-        from zombiescope.profiler.formats.capture_file import decode  # noqa: PLC0415 (each form loads only what it needs)
+        from zombiescope.profiler.formats.capture_file import decode  # each form loads only what it needs
 
         return decode(raw)
     if beginning in _PERF_BEGINNINGS:
-        from zombiescope.profiler.perf.importing import import_perf  # noqa: PLC0415
+        from zombiescope.profiler.perf.importing import import_perf
 
         return import_perf(raw, tools_for(choices), name)
     content = _unzipped(raw) if beginning[:2] == _GZIP else bytes(raw)
@@ -181,8 +181,8 @@ def _read(raw: memoryview, name: str, choices: Choices) -> Capture:
 
 
 def tools_for(choices: Choices) -> Tools:
-    from zombiescope.profiler.files.scanner import built_scanner  # noqa: PLC0415 (the direct way needs none of them)
-    from zombiescope.profiler.perf.importing import Tools  # noqa: PLC0415
+    from zombiescope.profiler.files.scanner import built_scanner  # the direct way needs none of them
+    from zombiescope.profiler.perf.importing import Tools
 
     tools = Tools(
         choices.kernel or (lambda text_began, _: kernel_symbols(choices.kallsyms, text_began)),
@@ -209,7 +209,7 @@ def _unzipped(raw: memoryview) -> bytes:
 
 
 def _read_text(content: bytes, name: str, *, demangle: bool) -> Capture:
-    from zombiescope.profiler.formats import json_forms, protobuf, text  # noqa: PLC0415 (perf.data needs none)
+    from zombiescope.profiler.formats import json_forms, protobuf, text  # perf.data needs none
 
     beginning = content[:4096].lstrip()
     if not beginning:
@@ -311,9 +311,9 @@ def _made_directly(path: bytes, choices: Choices) -> Made | None:
 
 
 def _made(path: bytes, choices: Choices) -> Made:
-    from dataclasses import replace  # noqa: PLC0415 (the other way needs none of them)
+    from dataclasses import replace  # the other way needs none of them
 
-    from zombiescope.profiler.formats.capture_file import encode  # noqa: PLC0415
+    from zombiescope.profiler.formats.capture_file import encode
 
     prepare(_MEMORY_TIMES_FILE * _size(path))
     capture = _read(map_file(path, may_change=True), shown(os.path.basename(path)), choices)
