@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -30,6 +31,14 @@ def perf_is(monkeypatch: pytest.MonkeyPatch, folder: Path, script: str | None) -
         (folder / "perf").write_text(f"#!/bin/sh\n{script}\n")
         (folder / "perf").chmod(0o755)
     monkeypatch.setenv("PATH", str(folder))
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_claimed() -> Iterator[None]:
+    """A recorder of another test takes the first one that is claimed."""
+    yield
+    for path in sources.claimed():
+        sources.drop(path)
 
 
 def test_perf_samples_where_it_is_installed_and_can(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
