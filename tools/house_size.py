@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How large the house is: modules, AST statements, median lines, modules with a single importer; with `--against REVISION`
-the same of an earlier commit, and the ratio. Only the package is counted; nothing in it is generated or vendored Python."""
+the same of an earlier commit, and the ratio; with `--of REVISION` of that commit instead of what lies here.
+Only the package is counted; nothing in it is generated or vendored Python."""
 
 from __future__ import annotations
 
@@ -71,17 +72,18 @@ def _text(archive: tarfile.TarFile, member: tarfile.TarInfo) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Counts the package: modules, statements, lines, single importers.")
     parser.add_argument("--against", metavar="REVISION", help="an earlier commit to compare with")
+    parser.add_argument("--of", metavar="REVISION", help="a commit in place of what lies here")
     asked = parser.parse_args()
-    now = size_of(here())
-    if not asked.against:
+    try:
+        now = size_of(at(asked.of) if asked.of else here())
+        before = size_of(at(asked.against)) if asked.against else None
+    except subprocess.CalledProcessError as error:
+        print(f"cannot read {error.cmd[-2]}: {error.stderr.decode(errors='replace').strip()}", file=sys.stderr)
+        return 3
+    if before is None:
         for name, value in now._asdict().items():
             print(f"{name:16} {value:>8,}")
         return 0
-    try:
-        before = size_of(at(asked.against))
-    except subprocess.CalledProcessError as error:
-        print(f"cannot read {asked.against}: {error.stderr.decode(errors='replace').strip()}", file=sys.stderr)
-        return 3
     print(f"{'':16} {'before':>8} {'now':>8} {'ratio':>7}")
     for name, value in now._asdict().items():
         then = getattr(before, name)

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
-from tools.house_size import here, size_of
+import sys
+
+import pytest
+from tools.house_size import here, main, size_of
 
 
 def test_statements_modules_and_importers_of_a_small_package() -> None:
@@ -22,3 +25,15 @@ def test_statements_modules_and_importers_of_a_small_package() -> None:
 
 def test_this_house_is_counted() -> None:
     assert size_of(here()).modules > 100
+
+
+def test_two_commits_are_compared_and_one_that_is_not_there_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["house_size.py", "--of", "HEAD", "--against", "HEAD"])
+    assert main() == 0
+    rows = capsys.readouterr().out.splitlines()
+    assert len(rows) == 5 and all(row.endswith("1.000") for row in rows[1:])
+    monkeypatch.setattr(sys, "argv", ["house_size.py", "--of", "no-such-commit"])
+    assert main() == 3
+    assert "cannot read no-such-commit" in capsys.readouterr().err
