@@ -163,7 +163,7 @@ def ceiling_of(values: Iterable[float], least: float) -> float | None:
         high = max(high, value)
         if high - value >= least and value <= high / 2:
             falls, highest, high = falls + 1, max(highest, high), value
-    return highest if falls >= 2 else None
+    return highest if falls >= _FALLS_OF_A_RHYTHM else None
 
 
 def derive_forecasts(value: float, slope: Slope, marks: Iterable[tuple[str, float]]) -> tuple[Forecast, ...]:
@@ -189,7 +189,7 @@ def derive_onset(boots: Iterable[tuple[float, Sequence[Point]]], mark: int) -> O
 WINDOW_SECONDS = 600.0
 RECENT_SECONDS = 180.0
 """A leak that begins after hours of peace is seen in this one first."""
-_MOST_POINTS = 240
+_MOST_POINTS, _MOST_MAKERS, _MOST_WALKS, _FALLS_OF_A_RHYTHM = 240, 40, 48, 2
 
 
 class GrowthWatch:
@@ -200,7 +200,7 @@ class GrowthWatch:
         """Clock, zombies, of them passing on."""
         self._passing = Passing()
         self._has_makers = False
-        self._swapped: deque[Point] = deque(maxlen=48)
+        self._swapped: deque[Point] = deque(maxlen=_MOST_WALKS)
 
     def take_look(self, clock: float, look: Look, died_lately: int) -> None:
         self._live.append((clock, look.live))
@@ -211,7 +211,7 @@ class GrowthWatch:
         self._has_makers = True
         self._passing.add(clock, accounts.lately)
         zombies = accounts.settled()
-        for maker in {*sorted(zombies, key=lambda maker: -zombies[maker])[:40], *self._makers}:
+        for maker in {*sorted(zombies, key=lambda maker: -zombies[maker])[:_MOST_MAKERS], *self._makers}:
             points = self._makers.get(maker)
             if points is None:
                 # Not seen before: it had none.

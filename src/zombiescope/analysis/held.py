@@ -13,7 +13,7 @@ from zombiescope.facts.page_pins import DeletedTask, DeletedTasks, PageFreePins,
 from zombiescope.facts.remedies import Remedy
 from zombiescope.facts.zombies import HeldBy, Holder, MakerRemains, Pin, PinExample, PinKind, Remains, Walk, Zombie
 
-_MOST_MAKERS = 50
+_MOST_MAKERS, _MOST_PARENTS, _MOST_PLACES, _EXAMPLES_A_KIND = 50, 5, 500, 3
 
 
 def derive_remains(bodies: tuple[Body, ...], tier: str, at: float, since: float | None = None) -> Remains:
@@ -32,7 +32,7 @@ def derive_remains(bodies: tuple[Body, ...], tier: str, at: float, since: float 
         by_pin,
         actions,
         _examples_of(bodies),
-        _parents(bodies, 500),
+        _parents(bodies, _MOST_PLACES),
         _lately(bodies, since),
     )
 
@@ -56,7 +56,7 @@ def _of_maker(maker: str, heap: list[Body]) -> MakerRemains:
         _pins_of(heap),
         min(births, default=None),
         max(births, default=None),
-        _parents(heap, 5),
+        _parents(heap, _MOST_PARENTS),
     )
 
 
@@ -84,7 +84,7 @@ def _examples_of(bodies: Iterable[Body]) -> tuple[PinExample, ...]:
         for pin in body.pins:
             kept = found.setdefault(pin.kind.value, [])
             name = _name_of(pin)
-            if len(kept) < 3 and name and name not in {each.name for each in kept}:
+            if len(kept) < _EXAMPLES_A_KIND and name and name not in {each.name for each in kept}:
                 kept.append(PinExample(pin.kind.value, body.maker, name))
     return tuple(example for kind in sorted(found) for example in found[kind])
 

@@ -14,7 +14,8 @@ from zombiescope.facts.lifecycle import Counts, Flow
 
 OTHER = "other"
 _NOTHING = Counts()
-_MOST_MAKERS = 512
+_MOST_MAKERS, _MOST_BACKLOG, _FORGOTTEN_AT_ONCE = 512, 4096, 64
+_LONGEST_LABEL, _PASSING_SECONDS = 100, 120.0
 
 
 class Account(NamedTuple):
@@ -75,7 +76,7 @@ class Accounts:
         }
         backlog[OTHER] = backlog.get(OTHER, 0) - sum(self._moved.values())
         named = [maker for maker, count in backlog.items() if count and maker != OTHER]
-        for maker in sorted(named, key=lambda each: (each not in self._counts, -backlog[each]))[4096:]:
+        for maker in sorted(named, key=lambda each: (each not in self._counts, -backlog[each]))[_MOST_BACKLOG:]:
             backlog[OTHER] += backlog.pop(maker)
         self._backlog = {maker: count for maker, count in backlog.items() if count}
         self._moved, self._is_crowded = {}, self._was_crowded
@@ -133,7 +134,7 @@ class Accounts:
         idle = (
             each for each in self._counts if each != OTHER and each not in self._lately and not self._may_have_any(each)
         )
-        for maker in list(islice(idle, 64)):
+        for maker in list(islice(idle, _FORGOTTEN_AT_ONCE)):
             counts, backlog = self._counts.pop(maker), self._backlog.pop(maker, 0)
             self._counts[OTHER] = self._counts.get(OTHER, _NOTHING).plus(counts)
             if backlog:
@@ -154,7 +155,7 @@ class Passing:
         self._readings.append((at, lately))
         for maker, counts in lately.items():
             self._sums[maker] = self._sums.get(maker, _NOTHING).plus(counts)
-        while at - self._readings[0][0] > 120.0:
+        while at - self._readings[0][0] > _PASSING_SECONDS:
             for maker, counts in self._readings.popleft()[1].items():
                 rest = self._sums[maker].less(counts)
                 if any(rest):
@@ -189,7 +190,7 @@ def flow_maker(makers: Makers, path: bytes) -> str:
 
 def label_of(maker: str) -> str:
     kind = maker.partition(":")[0]
-    return f"{kind}:*" if kind in ("pod", "session") else maker[:100]
+    return f"{kind}:*" if kind in ("pod", "session") else maker[:_LONGEST_LABEL]
 
 
 def by_label(zombies: Mapping[str, int], most: int = 10) -> dict[str, int]:

@@ -13,8 +13,8 @@ from zombiescope.facts.lifecycle import Counts
 from zombiescope.facts.pods import Container, Pod, PodLoop, workload_of
 from zombiescope.facts.units import LiveUnit, RestartingContainer, ServiceLoop, Services
 
-RESTARTS_TELLING = 3
-MOST_UNITS = 6
+RESTARTS_TELLING, MOST_UNITS = 3, 6
+_TOLD_SECONDS, _FORGOTTEN_SECONDS = 60.0, 3600.0
 
 
 class LoopingUnits:
@@ -27,7 +27,7 @@ class LoopingUnits:
 
     def take(self, at: float, units: Iterable[UnitRestarts]) -> None:
         now = {unit.name: unit for unit in units}
-        while self._readings and at - self._readings[0][0] > 3600.0:
+        while self._readings and at - self._readings[0][0] > _FORGOTTEN_SECONDS:
             self._readings.popleft()
         found = {}
         for name, unit in now.items():
@@ -59,7 +59,7 @@ class UnitStarts:
                 self._add(at, maker.removeprefix(_PREFIX), counts.births)
         found = []
         for unit, births in self._untold.items():
-            if births and not 0 <= at - self._told_at.get(unit, float("-inf")) < 60.0:
+            if births and not 0 <= at - self._told_at.get(unit, float("-inf")) < _TOLD_SECONDS:
                 found.append(Occurrence(at, WHAT, f"{unit}: {births:,} cgroup{'s' if births != 1 else ''} born"))
                 self._untold[unit], self._told_at[unit] = 0, at
         return tuple(found)
@@ -67,7 +67,7 @@ class UnitStarts:
     def _add(self, at: float, unit: str, births: int) -> None:
         """The first birth of a unit is its start; those after it mean that it began again, or something inside it did."""
         if unit not in self._untold and len(self._untold) >= _MOST_STARTED:
-            for idle in [name for name, born in self._born_at.items() if not 0 <= at - born < 3600.0]:
+            for idle in [name for name, born in self._born_at.items() if not 0 <= at - born < _FORGOTTEN_SECONDS]:
                 if not self._untold[idle]:
                     del self._untold[idle], self._born_at[idle]
                     self._told_at.pop(idle, None)

@@ -17,7 +17,7 @@ from zombiescope.facts.zombies import Pin, PinKind
 
 HARMFUL_PASSES = 3
 FIRST_REST_SECONDS = 60.0
-_LONGEST_REST_SECONDS = 3600.0
+_LONGEST_REST_SECONDS, _MOST_LOOKS_APART = 3600.0, 4
 RESTING, NOT_CACHED, DIRTY, MAPPED, NO_LEVER = "resting", "not_cached", "dirty", "mapped", "no_lever"
 """Why a zombie is left; beside these, the pin kind that eviction cannot remove."""
 
@@ -205,4 +205,4 @@ def harmed(rate: float | None, usual: float | None, budget: ReapBudget) -> str |
 
 def wait_seconds(cost_seconds: float, idle_passes: int, budget: ReapBudget) -> float:
     """Until the next pass: never so soon that our share of a core is exceeded, and longer each time there was nothing to do."""
-    return max(cost_seconds / budget.core_share, min(2.0**idle_passes, 4) * budget.interval_seconds)
+    return max(cost_seconds / budget.core_share, min(2.0**idle_passes, _MOST_LOOKS_APART) * budget.interval_seconds)

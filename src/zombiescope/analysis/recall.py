@@ -20,6 +20,7 @@ from zombiescope.facts.history import MAKER_PREFIX, Sample
 
 ALL, UPTIME = "zombies", "uptime"
 _NOTHING: Mapping[str, float] = {}
+_DOWN_FACTOR, _LEAST_DOWN_SECONDS, _LEAST_AFTER_A_CHANGE = 5, 60.0, 12
 
 
 class SeriesFigures(NamedTuple):
@@ -159,7 +160,7 @@ def _growth(present: Sequence[Sample], marks: Iterable[tuple[str, float]]) -> Gr
     total = points_of(present, ALL)
     makers = _makers_in(present)
     change = derive_change(settled(total)) if len(total) > 1 else None
-    since = change if change is not None and sum(at >= change for at, _ in total) >= 12 else None
+    since = change if change is not None and sum(at >= change for at, _ in total) >= _LEAST_AFTER_A_CHANGE else None
     begin = float("-inf") if since is None else since
     tracks = {
         name.removeprefix(MAKER_PREFIX): Track([point for point in points_of(present, name, 0.0) if point[0] >= begin])
@@ -219,7 +220,7 @@ def _tells_makers(sample: Sample) -> bool:
 
 def pauses(samples: Sequence[Sample]) -> tuple[Pause, ...]:
     steps = sorted(later.at - earlier.at for earlier, later in pairwise(samples) if later.at > earlier.at)
-    most = max(5 * median(steps), 60.0) if steps else 60.0
+    most = max(_DOWN_FACTOR * median(steps), _LEAST_DOWN_SECONDS) if steps else _LEAST_DOWN_SECONDS
     return tuple(
         Pause(earlier.at, later.at, earlier.boot != later.boot)
         for earlier, later in pairwise(samples)

@@ -127,7 +127,7 @@ def _is_stolen_stretch(case: Case) -> bool:
     return longest is not None and longest.mode == "steal"
 
 
-_DAY, _HOUR, _MINUTE = 86400.0, 3600.0, 60.0
+_DAY, _HOUR, _MINUTE, _ROUND_SECONDS = 86400.0, 3600.0, 60.0, 9.5
 
 
 def say(case: Case, chain: Sequence[str], present: Mapping[str, Finding], others: Sequence[str]) -> str:
@@ -322,7 +322,7 @@ def _and(parts: Sequence[str]) -> str:
 def spell(seconds: float) -> str:
     """A length of time as one says it: 10 s, 45 min, 8 days."""
     if seconds < 2 * _MINUTE:
-        return f"{seconds:.0f} s" if seconds >= 9.5 else f"{seconds:.2g} s"
+        return f"{seconds:.0f} s" if seconds >= _ROUND_SECONDS else f"{seconds:.2g} s"
     if seconds < 2 * _HOUR:
         return f"{seconds / _MINUTE:.0f} min"
     return f"{seconds / _HOUR:.0f} hours" if seconds < 2 * _DAY else f"{seconds / _DAY:.0f} days"

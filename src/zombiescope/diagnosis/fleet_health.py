@@ -16,6 +16,7 @@ from zombiescope.facts.fleet import Fleet, FleetNode
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown_text
 
+_LEAST_FOR_A_YARDSTICK = 8
 SICK_BY = ("severity", "zombies", "growth", "resets", "saturation")
 
 
@@ -39,7 +40,7 @@ def _sickest_first(each: JudgedNode) -> tuple[int, float, float, str]:
 def _usual_live(fleet: Fleet) -> int | None:
     """Of nodes where only the kernel's count is known: what their healthier quarter has is taken for live."""
     counts = sorted(node.counted for node in fleet.nodes if node.zombies is None and node.counted is not None)
-    return counts[len(counts) // 4] if len(counts) >= 8 else None
+    return counts[len(counts) // 4] if len(counts) >= _LEAST_FOR_A_YARDSTICK else None
 
 
 def _judge(node: FleetNode, thresholds: Thresholds, usual: int | None) -> JudgedNode:

@@ -14,7 +14,7 @@ from zombiescope.remedies.plan import PlaceFile, PlaceLink, RemoveLinks, Risk, S
 
 _UNIT_FOLDER = "/etc/systemd/system"
 """A unit of the vendor's is masked by a link there. Where it has the unit itself a mask has no place, so its links go."""
-_BURST = 5
+_BURST, _LEAST_DELAY_SECONDS = 5, 30
 _FINDINGS = {"unit": "crash-looping-unit", "inside": "looping-container"}
 _OWN_SLICE = (
     b"# Placed by zombiescope: what this unit leaves behind is counted and freed apart.\n[Service]\nSlice=churn.slice\n"
@@ -43,7 +43,7 @@ def limit_restarts(situation: Situation) -> Iterator[Draft]:
 
 def _drop_in(unit: UnitAudit) -> bytes:
     """The interval is twice what the burst takes, so it trips also when each run lasts as long as the delay."""
-    delay = max(unit.policy.delay_seconds or 0, 30)
+    delay = max(unit.policy.delay_seconds or 0, _LEAST_DELAY_SECONDS)
     return (
         "# Placed by zombiescope: the unit was restarted for ever and left a zombie memory cgroup with every run.\n"
         f"[Unit]\nStartLimitIntervalSec={round(2 * _BURST * delay)}\nStartLimitBurst={_BURST}\n"
