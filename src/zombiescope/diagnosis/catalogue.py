@@ -70,6 +70,11 @@ _WALKS = frozenset({"costly-sweep", "costly-reclaim-walk"})
 """Where the time was seen to go into cgroups: a core that is held, or a card that is reset, may be so for another reason."""
 _LOOPS = frozenset({"crash-looping-unit", "looping-container", "image-risk"})
 _NOT_CACHE = frozenset({"pinned-shared-memory", "pinned-swap"})
+_HELD = {
+    frozenset({"pinned-shared-memory"}): "shared memory",
+    frozenset({"pinned-swap"}): "swap",
+    _NOT_CACHE: "shared memory or swap",
+}
 
 
 class UselessAdvice(NamedTuple):
@@ -137,6 +142,13 @@ _KNOWN: tuple[tuple[frozenset[str], frozenset[str], UselessAdvice], ...] = (
 
 
 def useless_of(present: Iterable[str]) -> tuple[UselessAdvice, ...]:
-    """Those of which one of each set of findings is there."""
+    """Those of which one of each set of findings is there. Where page cache holds some zombies too, what does not help against
+    the other kinds may well help against it: then it is said of which kinds it is true."""
     names = frozenset(present)
-    return tuple(advice for one, other, advice in _KNOWN if one & names and other & names)
+    found = [(other, advice) for one, other, advice in _KNOWN if one & names and other & names]
+    if "pinned-page-cache" not in names:
+        return tuple(advice for _, advice in found)
+    return tuple(
+        advice._replace(what=f"{advice.what} against {_HELD[other & names]}") if other <= _NOT_CACHE else advice
+        for other, advice in found
+    )

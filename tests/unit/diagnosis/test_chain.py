@@ -78,6 +78,15 @@ def test_what_is_useless_fits_what_was_found() -> None:
     assert {"huge pages", "another allocator", "CPU affinity", "adding nodes"} <= named("incident")
 
 
+def test_where_page_cache_holds_some_too_it_is_said_against_what_dropping_it_is_useless() -> None:
+    left = {"unit:a.service": ("page_cache", 5000), "unit:b.service": ("tmpfs", 4000)}
+    named = {advice.what for advice in diagnose(case(9000, left=left)).useless}
+    assert "drop_caches against shared memory" in named and "drop_caches" not in named
+    assert "reclaim (memory.reclaim, memory.high, force_empty) against shared memory" in named
+    alone = {advice.what for advice in diagnose(case(9000, left={"unit:b.service": ("tmpfs", 9000)})).useless}
+    assert "drop_caches" in alone
+
+
 @pytest.mark.parametrize("name", BUILT)
 def test_what_is_useless_against_a_walk_is_said_only_where_one_was_seen(name: str) -> None:
     found = diagnose(BUILT[name]())
