@@ -24,7 +24,6 @@ from zombiescope.presenters.document import Json, render_gaps, render_page_host
 from zombiescope.web.http import Response, etag_of, packed
 from zombiescope.web.server import Apart
 from zombiescope.web.site import VIEWS, Kept, Pace, Shelf
-from zombiescope.web.standing import Remembered, memory_of, question
 
 PACE = Pace(60.0, 0.001)
 _LOOK_SECONDS, _POLL_SECONDS = 1.0, 5
@@ -76,10 +75,10 @@ class AgentPage:
     def asked(self, path: str) -> Callable[[Mapping[str, str]], Json] | None:
         state = self._folder()
         captures = os.path.join(state, b"captures") if state else None
-        return question(Remembered(state, captures, self._state.thresholds), path)
+        return web.standing.question(web.standing.Remembered(state, captures, self._state.thresholds), path)
 
     def memory(self, path: str) -> int:
-        return memory_of(path)
+        return web.standing.memory_of(path)
 
     def _folder(self) -> bytes | None:
         return os.fsencode(self._config().text("state")) or None

@@ -13,9 +13,7 @@ import time
 import zlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
-from importlib.resources import files
-from importlib.resources.abc import Traversable
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from zombiescope import web
 from zombiescope.errors import ObservationError, ZombiescopeError, reason_of
@@ -25,11 +23,13 @@ from zombiescope.web.guards import guards_for, open_listening, remove_path
 from zombiescope.web.http import Request, Response, etag_of, load_h11, packed
 from zombiescope.web.server import Apart, Server, apart
 
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
 VIEWS = ("now", "zombies", "time", "cores", "profiles", "services", "remedies")
 HEAVY = ("zombies", "tree", "services", "remedies", "window")
 _API = "/api/v1/"
 _JSON = "application/json; charset=utf-8"
-_STATIC = files("zombiescope.web").joinpath("static")
 _KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _PREFIX = "/static/"
 
@@ -139,18 +139,20 @@ class Site:
         return {**pulse, "documents": {**heavy, **pulse.get("documents", {})}}
 
 
-def answer_static(path: str, root: Traversable = _STATIC) -> Response | None:
+def answer_static(path: str) -> Response | None:
     """None: there is no such file."""
+    from importlib.resources import files  # noqa: PLC0415 (packers and temporary files, for an agent whose page somebody opens)
+
     name = "index.html" if path == "/" else path.removeprefix(_PREFIX) if path.startswith(_PREFIX) else ""
     kind = _KINDS.get(name.rpartition(".")[2])
-    found = _file(root, name) if kind else None
+    found = _file(files("zombiescope.web").joinpath("static"), name) if kind else None
     if found is None:
         return None
     content = found.read_bytes()
     return Response(200, f"{kind}; charset=utf-8", packed(content), etag=etag_of(content), is_packed=True)
 
 
-def _file(root: Traversable, name: str) -> Traversable | None:
+def _file(root: "Traversable", name: str) -> "Traversable | None":
     """Only names that a folder lists: no dots, no escapes, no links to elsewhere."""
     place = root
     for part in name.split("/"):

@@ -21,6 +21,7 @@ def loaded() -> set[str]:
     "name",
     [
         "rich",
+        "zipfile",
         "numpy",
         "zombiescope.analysis.autopsy",
         "zombiescope.diagnosis.audit",
@@ -33,6 +34,7 @@ def loaded() -> set[str]:
         "zombiescope.profiler.stacks.capture",
         "zombiescope.remedies",
         "zombiescope.web.one_file",
+        "zombiescope.web.standing",
     ],
 )
 def test_what_its_children_draw_and_judge_is_left_to_them(name: str, loaded: set[str]) -> None:
