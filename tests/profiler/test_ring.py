@@ -15,7 +15,7 @@ from tests.profiler.perf_files import TOOLS, small_capture
 from zombiescope.cli.main import main
 from zombiescope.history.store import Store
 from zombiescope.profiler.files import store
-from zombiescope.profiler.files.beside import Journal, add_reasons, read_notes, write_beside
+from zombiescope.profiler.files.beside import RecorderJournal, add_reasons, read_notes, write_beside
 from zombiescope.profiler.files.ring import Bounds, Now, cover, held, keep_ring, mark_of
 from zombiescope.profiler.files.summing import Summing
 from zombiescope.profiler.formats.capture_file import encode
@@ -178,9 +178,9 @@ LONG = (LAST - FIRST) / 1e9
 
 
 @pytest.fixture
-def journal(tmp_path: Path) -> Journal:
+def journal(tmp_path: Path) -> RecorderJournal:
     now = [100.0 + LONG + 2]
-    return Journal(os.fsencode(tmp_path), "boot", lambda: (WALL + LONG + 2, now[0]))
+    return RecorderJournal(os.fsencode(tmp_path), "boot", lambda: (WALL + LONG + 2, now[0]))
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def journal(tmp_path: Path) -> Journal:
         ([], "not known: the recorder wrote nothing about it"),
     ],
 )
-def test_a_hole_has_its_reason(tmp_path: Path, journal: Journal, said: list[tuple[str, str]], why: str) -> None:
+def test_a_hole_has_its_reason(tmp_path: Path, journal: RecorderJournal, said: list[tuple[str, str]], why: str) -> None:
     folder = os.fsencode(tmp_path)
     put(tmp_path, "one", "ring", int(WALL), 1, "boot", begin=100.0)
     put(tmp_path, "two", "ring", int(WALL) + 20, 2, "boot", begin=120.0)
@@ -277,7 +277,7 @@ def test_a_clock_that_was_set_is_told_and_hides_no_hole(tmp_path: Path) -> None:
 
 def test_a_journal_that_cannot_be_written_waits(tmp_path: Path) -> None:
     folder = os.fsencode(tmp_path / "not there")
-    journal = Journal(folder, "boot", lambda: (1.0, 2.0))
+    journal = RecorderJournal(folder, "boot", lambda: (1.0, 2.0))
     journal.note("full", "no room")
     os.mkdir(folder)
     journal.note("room", "")
@@ -286,7 +286,7 @@ def test_a_journal_that_cannot_be_written_waits(tmp_path: Path) -> None:
 
 def test_a_journal_stays_small(tmp_path: Path) -> None:
     folder = os.fsencode(tmp_path)
-    journal = Journal(folder, "boot", lambda: (1.0, 2.0))
+    journal = RecorderJournal(folder, "boot", lambda: (1.0, 2.0))
     for number in range(300):
         journal.note("rate", f"{number} " + "x" * 2000)
     assert os.path.getsize(tmp_path / ".recorder") < 512 << 10

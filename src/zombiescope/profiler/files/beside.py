@@ -56,7 +56,7 @@ def add_reasons(capture: bytes, reasons: list[Reason]) -> bool:
     return changed is None or write_beside(capture, changed)
 
 
-class Journal:
+class RecorderJournal:
     """Lines of JSON, appended. On a full disk they wait."""
 
     def __init__(self, folder: bytes, boot: str, clocks: Callable[[], tuple[float, float]]) -> None:

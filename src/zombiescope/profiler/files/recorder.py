@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from zombiescope.errors import ObservationError, ZombiescopeError
 from zombiescope.kernel.kmsg import monotonic_lead_ns
 from zombiescope.profiler.files import store
-from zombiescope.profiler.files.beside import Journal, add_reasons, read_notes, take_asked, write_beside
+from zombiescope.profiler.files.beside import RecorderJournal, add_reasons, read_notes, take_asked, write_beside
 from zombiescope.profiler.files.reading import Choices, read_capture
 from zombiescope.profiler.files.ring import Bounds, Held, Now, Seen, held, make_way, mark_of
 from zombiescope.profiler.files.rolling import (
@@ -101,7 +101,7 @@ class Recording:
     """The folder has more than it may, and that is said."""
     _lead: float = 0.0
     _lead_since: float = 0.0
-    _journal: Journal | None = None
+    _journal: RecorderJournal | None = None
 
     def segments(self, seconds: float | None) -> Iterator[Segment]:
         yield from self.prepare()
@@ -125,7 +125,7 @@ class Recording:
         self.summing.know(mine)
         self.make_room()  # it may have been given less than what an earlier one had
         yield from self._left_behind()
-        self._journal = Journal(self.order.folder, self._boot, lambda: (time.time(), time.monotonic()))
+        self._journal = RecorderJournal(self.order.folder, self._boot, lambda: (time.time(), time.monotonic()))
         self.note("began", "")
         self.make_room()
 
